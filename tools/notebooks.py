@@ -74,8 +74,8 @@ def shown(value: Any) -> dict[str, Any]:
         picture = base64.b64encode(value._repr_png_()).decode()
         return {"image/png": picture, "text/plain": [f"<{type(value).__name__}>"]}
     if hasattr(value, "_repr_html_"):
-        html = value._repr_html_()
-        return {"text/html": _lines(html), "text/plain": _lines(value.to_string())}
+        text = value.to_string() if hasattr(value, "to_string") else repr(value)
+        return {"text/html": _lines(value._repr_html_()), "text/plain": _lines(text)}
     return {"text/plain": _lines(repr(value))}
 
 

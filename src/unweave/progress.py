@@ -1,4 +1,4 @@
-"""Progress bars and messages on the terminal; bars are hidden if stderr is not a terminal."""
+"""Progress bars and messages: bars appear on terminals and in notebooks, messages everywhere."""
 
 import logging
 import sys
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from unweave.text import printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.live import Live
+    from rich.progress import Progress, ProgressColumn
 
-__all__ = ["lines", "print_output", "say", "silenced", "track"]
+__all__ = ["bars", "lines", "live_display", "print_output", "say", "silenced", "track"]
 
 Item = TypeVar("Item")
 
@@ -77,24 +78,47 @@ def lines(jobs: Mapping[str, int], shown: bool = True) -> Iterator[Callable[[str
         yield advance
 
 
-def _progress(shown: bool = True) -> "Progress":
+def bars(*columns: "ProgressColumn", shown: bool = True) -> "Progress":
+    """Return progress bars with these columns; they are disabled where nobody can see them."""
     from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if shown and console.is_jupyter:
+        from unweave.notebook import NotebookProgress
+
+        return NotebookProgress(*columns)
+    return Progress(*columns, console=console, disable=not (shown and console.is_terminal))
+
+
+def live_display() -> "Live | None":
+    """Return a display that is updated in place, or None without a terminal or a notebook."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True)
+    if console.is_jupyter:
+        from unweave.notebook import NotebookLive
+
+        return NotebookLive(auto_refresh=False)
+    return Live(console=console, auto_refresh=False) if console.is_terminal else None
+
+
+def _progress(shown: bool = True) -> "Progress":
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
-        Progress,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
-    console = Console(stderr=True)
-    columns = (
+    return bars(
         TextColumn("{task.description}", markup=False),  # may be a folder name
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("left"),
+        shown=shown,
     )
-    return Progress(*columns, console=console, disable=not (shown and console.is_terminal))

@@ -5,14 +5,16 @@ import json
 import math
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
 
 import unweave as uw
+from tests.pages import Page
 from tests.raising import about
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.fitting import FitError, Plan, rounds
@@ -53,6 +55,21 @@ def test_models_have_all_strengths_and_seeds(kept):
         (4, 1),
     ]
     assert found.best.config.hash == found.ranking["run"][0]
+
+
+def test_a_fit_in_a_notebook_shows_verdict_choice_and_ranking(kept):
+    found, _ = kept
+    page = Page(found._repr_html_())
+    assert page.texts[0] == f"{found.verdict.level.capitalize()} fit"
+    assert page.texts[1] == found.verdict.reasons[0]
+    assert str(found) == f"{found.verdict}\n{found._chosen}"
+    assert found._chosen in page.texts
+    _, *rows = page.rows
+    assert len(rows) == 4
+    assert rows[0][0] == repr(found.best)
+    assert [row[1] for row in rows] == [f"{one:.2f}" for one in found.ranking["agreement"]]
+    shorter = replace(found, ranking=pd.concat([found.ranking] * 2))
+    assert Page(shorter._repr_html_()).texts[-1] == "3 more models: fit.ranking"
 
 
 def test_members_are_those_that_train_gives(kept, data):

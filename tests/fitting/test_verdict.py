@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import unweave as uw
+from tests.pages import Page
 from unweave.analysis.activity import shown_activity
 from unweave.analysis.latents import Latents
 from unweave.fitting import Verdict, read_verdict
@@ -14,6 +15,7 @@ from unweave.fitting.baselines import baselines
 from unweave.fitting.choice import Evidence
 from unweave.fitting.verdict import (
     LACKS,
+    LEVELS,
     Measures,
     counterparts,
     encoded_share,
@@ -193,6 +195,13 @@ def test_impossible_verdicts_are_not_read(tmp_path, change):
 def test_control_characters_in_a_verdict_are_escaped():
     plain = {**judged(GOOD).to_dict(), "reasons": ["a\x1b[31mb"]}
     assert Verdict.read(plain).reasons == (r"a\x1b[31mb",)
+
+
+def test_a_verdict_in_a_notebook_starts_with_its_level():
+    read = Verdict("weak", ("<b>1</b> of 2 latents", "2"), "Train longer", {})
+    assert Page(read._repr_html_()).texts == ["Weak fit", *read.reasons, read.advice]
+    colours = {Verdict(level, ("x",), "")._repr_html_()[:200] for level in LEVELS}
+    assert len(colours) == len(LEVELS)
 
 
 def test_a_fit_records_its_verdict_and_baselines(tmp_path):

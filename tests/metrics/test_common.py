@@ -29,6 +29,7 @@ QUICK = {
     "downstream": {"predictors": ["trees"], "sizes": [10_000]},
     "strong_generalisation": {"experiments": 2},
     "dci_es": {"trees": 20},
+    "omes": {"pairs": 10_000},
 }
 
 
@@ -177,7 +178,7 @@ def test_scale_matters_where_documented(name, codes, factors, plain):
 
 
 # These sample rows, or split them into other training and test rows.
-SAMPLED = ("beta_vae", "z_diff", "factor_vae", "z_min_var", "z_max_var", "mig_density")
+SAMPLED = ("beta_vae", "z_diff", "factor_vae", "z_min_var", "z_max_var", "mig_density", "omes")
 LEARNED = ("dci", "sap", "dci_es", "downstream", "reduced_downstream", "strong_generalisation")
 REORDERED = dict.fromkeys((*SAMPLED, *LEARNED), 0.08)
 

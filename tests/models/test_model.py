@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import unweave as uw
+from tests.pages import Page
 from unweave.errors import UnweaveError
 from unweave.models.model import join
 
@@ -66,3 +67,33 @@ def test_models_with_other_numbers_of_latents_cannot_be_joined(parts, sprites):
     (more,) = uw.train("beta-vae", sprites, **{**SETTINGS, "latents": 4})
     with pytest.raises(UnweaveError, match="latents"):
         join([parts[0], more])
+
+
+def test_a_fleet_in_a_notebook_is_a_table_of_its_models(mixed):
+    page = Page(mixed._repr_html_())
+    assert page.texts[0] == repr(mixed)
+    heads, *rows = page.rows
+    assert [row[1:3] for row in rows] == [[str(c.method), str(c.seed)] for c in mixed.configs]
+    assert {row[heads.index("State")] for row in rows} == {"trained"}
+    mixed.diverged_at[1] = 1
+    try:
+        assert Page(mixed._repr_html_()).rows[2][-1] == "diverged at step 1"
+    finally:
+        mixed.diverged_at[1] = -1
+
+
+def test_a_large_fleet_in_a_notebook_is_shortened(parts):
+    page = Page(join([parts[0]] * 12)._repr_html_())
+    assert len(page.rows) == 21
+    assert page.texts[-1] == "and 4 more models"
+
+
+def test_a_model_in_a_notebook_shows_its_settings(parts, monkeypatch):
+    (model,) = parts[3]
+    page = Page(model._repr_html_())
+    assert page.texts[0] == repr(model)
+    assert ["Architecture", "small_mlp"] in page.rows
+    assert ["Run", model.config.hash] in page.rows
+    monkeypatch.setattr(type(model.config.method), "__str__", lambda _: "<script>x</script>")
+    assert "<script>x</script> trained for" in Page(model._repr_html_()).texts[0]
+    assert "<script>x</script>" in Page(parts[3]._repr_html_()).rows[1]

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from tools.markdown import table
+from tools.markdown import mean, table
 from tools.measured.methods import scores_of_method
 from tools.measured.reading import MISSING, link, read
 from unweave.metrics import CLASSIC, METRICS
@@ -17,6 +17,7 @@ KINDS = {
 """Label and description of each kind of codes in known_codes.json."""
 MANY, FEW = 50, 0.05
 EVERY, STAGES = "every_metric.json", "ms_vae_hour/study.csv"
+HEARTS = "omes_cpu.json"
 
 
 def known_codes(name: str) -> str:
@@ -40,6 +41,8 @@ def scores_by_metric(name: str) -> str:
         return _of_stages()
     if name == "pipe":
         return scores_of_method("dava")
+    if name == "omes":
+        return _of_hearts()
     found = read(EVERY)["metrics"]
     parts = [_by_strength(name)] if name in CLASSIC else []
     return "\n\n".join([*parts, *([_of_restarts(name)] if name in found else [])]) or MISSING
@@ -91,6 +94,25 @@ def _of_stages() -> str:
     return table(["Method", "Models", "Lowest", "Median", "Highest"], rows) + (
         "\n\nReconstructions of textured dSprites, models of several sizes and strengths, one "
         f"H200 ({link(STAGES)}, `unweave reproduce ms-vae/table-1 --scale hour`)."
+    )
+
+
+def _of_hearts() -> str:
+    """Return OMES of small models, and its rank correlation with other metrics."""
+    found = read(HEARTS)
+    models = pd.DataFrame(found["models"])
+    others = {"mig": "MIG", "dci": "DCI", "factor_vae": "FactorVAE score"}
+    rows = [
+        [f"`beta={beta:g}`", str(len(part)), *_spread(part["omes"]), mean(part["mig"])]
+        for beta, part in models.groupby("beta")
+    ]
+    ranked = ", ".join(
+        f"{_ranked(models['omes'], models[name])} with {label}" for name, label in others.items()
+    )
+    heads = ["β-VAE", "Models", "Lowest", "Median", "Highest", "MIG"]
+    return table(heads, rows) + (
+        f"\n\n{found['about']} ({link(HEARTS)}, `python benchmarks/omes.py`). Rank correlation of "
+        f"OMES over all models: {ranked}."
     )
 
 

@@ -36,6 +36,7 @@ from unweave.data.catalog import RemoteFile
 from unweave.errors import DownloadError
 from unweave.io.temporary import remove_leftovers
 from unweave.io.writing import open_plain, refuse_link, write_errors
+from unweave.progress import bars
 
 __all__ = ["MismatchError", "check_whole", "fetch"]
 
@@ -310,7 +311,6 @@ def _reason(error: Exception) -> str:
 def _bar(job: str, total: int | None) -> Iterator[Callable[[int, int | None], None]]:
     """Show a progress bar in bytes; yield a function that updates the bytes done and the total."""
     from rich import progress
-    from rich.console import Console
 
     columns = (
         progress.TextColumn("{task.description}"),
@@ -319,7 +319,6 @@ def _bar(job: str, total: int | None) -> Iterator[Callable[[int, int | None], No
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    with progress.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with bars(*columns) as bar:
         task = bar.add_task(job, total=total)
         yield lambda done, of: bar.update(task, completed=done, total=of or total)

@@ -12,12 +12,17 @@ from unweave.fitting.baselines import Baselines, baselines
 from unweave.fitting.choice import comparable, evidence, ranked
 from unweave.fitting.plan import FitError
 from unweave.fitting.verdict import Verdict, judged, measured
+from unweave.markup import block, paragraph, table
 from unweave.models.model import Fleet, Model, join
 from unweave.models.rotating import can_rotate, rotate
 from unweave.models.rotation import RotationError
 from unweave.select.consensus import Consensus, consensus
+from unweave.text import counted
 
 __all__ = ["Fit", "choose", "most_promising"]
+
+SHOWN = 5
+"""Number of models in the ranking of a notebook."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +51,34 @@ class Fit:
         """The chosen model."""
         return self.fleet[int(self.ranking["model"].iloc[0])]
 
+    def __repr__(self) -> str:
+        return f"<Fit of {counted(len(self.fleet), 'model')}, verdict: {self.verdict.level}>"
+
     def __str__(self) -> str:
-        """Return the verdict, the shared factors, and the chosen model with the reason.
+        """Return the verdict, the shared factors, and the chosen model with the reason."""
+        return f"{self.verdict}\n{self._chosen}"
+
+    def _repr_html_(self) -> str:
+        """Return the verdict, the chosen model and the best models, for notebooks."""
+        first = self.ranking.head(SHOWN)
+        rows = [
+            [repr(self.fleet[model]), f"{agreement:.2f}", f"{explained:.0%}", clear]
+            for model, agreement, explained, clear in zip(
+                *(first[name] for name in ("model", "agreement", "explained", "clear")),
+                strict=True,
+            )
+        ]
+        more = len(self.ranking) - len(rows)
+        return block(
+            self.verdict._repr_html_(),
+            paragraph(self._chosen),
+            table(["Model, best first", "Agreement", "Explained", "Clear latents"], rows),
+            paragraph(f"{counted(more, 'more model')}: fit.ranking" if more else ""),
+        )
+
+    @property
+    def _chosen(self) -> str:
+        """The shared factors, and the chosen model with the reason.
 
         The factors of a failed fit are left out, because they mean nothing.
         """
@@ -55,7 +86,7 @@ class Fit:
         failed = self.verdict.level == "failed"
         agreed = "" if failed else f"{self.agreed}. "
         return (
-            f"{self.verdict}\n{agreed}Chosen{' nevertheless' * failed}: {self.best!r}: "
+            f"{agreed}Chosen{' nevertheless' * failed}: {self.best!r}: "
             f"{self.ranking['reason'].iloc[0]}; {clear:g} of {latents:g} latents are clear."
         )
 

@@ -16,6 +16,7 @@ from unweave.analysis.latents import MIN_CORRELATION, Latents
 from unweave.fitting.choice import Evidence
 from unweave.fitting.plan import MANIFEST
 from unweave.io.plain_data import is_number, read_json
+from unweave.markup import badge, block, bullets, paragraph
 from unweave.models.model import Model
 from unweave.nets.likelihoods import learned_variance
 from unweave.select.agreement import correlations, match
@@ -95,6 +96,11 @@ class Verdict:
     def __str__(self) -> str:
         """Return a paragraph such as `Verdict: weak. The models agree on … Train longer: …`."""
         return " ".join([f"Verdict: {self.level}.", *self.reasons, self.advice]).strip()
+
+    def _repr_html_(self) -> str:
+        """Return the level as a badge, the reasons and the next step, for notebooks."""
+        title = badge(f"{self.level.capitalize()} fit", self.level)
+        return block(title, bullets(self.reasons), paragraph(self.advice))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for `fit.json`."""

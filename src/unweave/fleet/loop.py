@@ -26,7 +26,7 @@ from unweave.io.generations import DamagedCheckpointError, put_aside
 from unweave.methods.mixins import Quantised
 from unweave.models.config import Config
 from unweave.models.model import Fleet, join
-from unweave.progress import say
+from unweave.progress import bars, say
 from unweave.text import counted
 
 __all__ = ["interruptible", "train_fleet"]
@@ -38,7 +38,7 @@ MAX_DIAGNOSES = 30
 PAUSE_SECONDS = 0.3
 """Approximate time between progress updates and checks for interruptions."""
 LINE_SECONDS = 30.0
-"""Time between progress lines without a terminal."""
+"""Time between progress lines without a terminal or a notebook."""
 
 
 def train_fleet(
@@ -317,7 +317,7 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 
 class StatusLine:
-    """A progress bar on a terminal; elsewhere, a line every 30 seconds.
+    """A progress bar on a terminal and in a notebook; elsewhere, a line every 30 seconds.
 
     Args:
         engine: Fleet in training.
@@ -334,18 +334,16 @@ class StatusLine:
         self.start = self.last = time.monotonic()
 
     def __enter__(self) -> Self:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, TextColumn
 
-        console = Console(stderr=True)
-        self.live = self.shown and console.is_terminal
-        columns = (
+        self.progress = bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[terms]}"),
+            shown=self.shown,
         )
-        self.progress = Progress(*columns, console=console, disable=not self.live)
+        self.live = not self.progress.disable
         self.progress.start()
         self.task = self.progress.add_task(
             "training", total=self.total, completed=self.first, left="", terms=""

@@ -38,6 +38,7 @@ from unweave.metrics.mig_density import MIG_DENSITY, mig_density
 from unweave.metrics.mig_sup import MIG_SUP, mig_sup
 from unweave.metrics.modularity import MODULARITY, modularity
 from unweave.metrics.mutual_info_score import MUTUAL_INFO_SCORE, mutual_info_score
+from unweave.metrics.omes import OMES, omes
 from unweave.metrics.pipe import PIPE, pipe
 from unweave.metrics.pixel_error import PIXEL_ERROR, pixel_error
 from unweave.metrics.polarised_regime import POLARISED_REGIME, polarised_regime
@@ -45,7 +46,9 @@ from unweave.metrics.reduced_downstream import REDUCED_DOWNSTREAM, reduced_downs
 from unweave.metrics.rmig import RMIG, rmig
 from unweave.metrics.sap import SAP, accuracy_matrix, sap
 from unweave.metrics.strong_generalisation import STRONG_GENERALISATION, strong_generalisation
+from unweave.metrics.tools.accumulator import Accumulator
 from unweave.metrics.tools.intervals import Interval, interval
+from unweave.metrics.tools.vectors import grouped
 from unweave.metrics.z_diff import Z_DIFF, z_diff
 from unweave.metrics.z_max_var import Z_MAX_VAR, z_max_var
 from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
@@ -53,6 +56,7 @@ from unweave.metrics.z_min_var import Z_MIN_VAR, z_min_var
 __all__ = [
     "CLASSIC",
     "METRICS",
+    "Accumulator",
     "Interval",
     "Metric",
     "MetricError",
@@ -68,6 +72,7 @@ __all__ = [
     "fid",
     "gaussian_total_correlation",
     "gaussian_wasserstein_correlation",
+    "grouped",
     "importance_matrix",
     "infomec",
     "information_matrix",
@@ -80,6 +85,7 @@ __all__ = [
     "mig_sup",
     "modularity",
     "mutual_info_score",
+    "omes",
     "pipe",
     "pixel_error",
     "polarised_regime",
@@ -124,6 +130,7 @@ METRICS: dict[str, Metric] = {
     "strong_generalisation": STRONG_GENERALISATION,
     "fairness": FAIRNESS,
     "dci_es": DCI_ES,
+    "omes": OMES,
 }
 """All built-in metrics by name."""
 

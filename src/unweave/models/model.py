@@ -20,6 +20,7 @@ from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
 from unweave.kernels.threads import single_threaded
+from unweave.markup import block, paragraph, table
 from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds
@@ -45,6 +46,8 @@ from unweave.text import counted, size_text
 
 __all__ = ["Fleet", "Model", "check_alike", "join", "load"]
 
+SHOWN = 20
+"""Number of models in the table of a notebook."""
 COLUMNS = "columns"
 """Attribute of a curve with the columns of each run, if they differ."""
 
@@ -106,6 +109,21 @@ class Fleet:
         suffix = f", {diverged} diverged" if diverged else ""
         models = counted(len(self), f"{methods} model")
         return f"{models} of {size_text(self.shape)} images{suffix}"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the models, for notebooks."""
+        rows = [
+            [place, config.method, config.seed, f"{config.steps:,}", config.latents, state]
+            for place, (config, state) in enumerate(
+                zip(self.configs[:SHOWN], map(_state, self.diverged_at), strict=False)
+            )
+        ]
+        more = len(self) - len(rows)
+        return block(
+            paragraph(repr(self)),
+            table(["", "Method", "Seed", "Steps", "Latents", "State"], rows),
+            paragraph(f"and {counted(more, 'more model')}" if more else ""),
+        )
 
     @property
     def device(self) -> torch.device:
@@ -432,6 +450,19 @@ class Model(Fleet):
         rotated = f", {self.rotations[0]}" if self.rotations else ""
         return f"{self.config.method} trained for {steps} steps, seed {seed}{rotated}{suffix}"
 
+    def _repr_html_(self) -> str:
+        """Return the most important settings, for notebooks."""
+        config = self.config
+        rows: list[list[object]] = [
+            ["Images", size_text(self.shape)],
+            ["Latents", config.latents],
+            ["Architecture", config.architecture],
+            ["Likelihood", config.likelihood],
+            ["Steps", f"{config.steps:,} of {counted(config.batch, 'image')}"],
+            ["Run", config.hash],
+        ]
+        return block(paragraph(repr(self)), table(["Setting", "Value"], rows))
+
     def named_parameters(self) -> dict[str, Tensor]:
         """Return all parameters by name (`"encoder/0.weight"`), without the model axis.
 
@@ -506,6 +537,11 @@ def join(models: Sequence[Fleet]) -> Fleet:
         extra,
         rotations if any(rotations) else (),
     )
+
+
+def _state(diverged_at: int) -> str:
+    """Describe whether a model was trained to the end."""
+    return "trained" if diverged_at < 0 else f"diverged at step {diverged_at:,}"
 
 
 def _joined_curves(models: Sequence[Fleet]) -> pd.DataFrame:

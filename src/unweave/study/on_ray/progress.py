@@ -16,11 +16,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from unweave.progress import say
+from unweave.progress import live_display, say
 from unweave.study.ledger import Ledger
 from unweave.study.workers import process_exists
 from unweave.text import counted, printable
@@ -175,7 +174,7 @@ class Attempt:
 
 
 class StudyWatch:
-    """Live progress display on a terminal; otherwise, one line every half minute."""
+    """Live display on a terminal and in a notebook; otherwise, one line every half minute."""
 
     def __init__(self, ledger: Ledger, shown: bool) -> None:
         self.ledger, self.shown = ledger, shown
@@ -183,9 +182,8 @@ class StudyWatch:
         self.due = time.monotonic()
 
     def __enter__(self) -> Self:
-        console = Console(stderr=True)
-        if self.shown and console.is_terminal:
-            self.live = Live(console=console, auto_refresh=False)
+        self.live = live_display() if self.shown else None
+        if self.live is not None:
             self.live.start()
         return self
 
