@@ -56,6 +56,7 @@ from unweave.data.preparation import (
 from unweave.data.tables import arrange, factor_table
 from unweave.data.tiff import SUFFIXES as TIFF_SUFFIXES
 from unweave.data.tiff import sources_in as tiff_sources
+from unweave.data.zarr_files import is_zarr, open_zarr
 from unweave.errors import DataError
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import path_errors
@@ -71,6 +72,8 @@ __all__ = ["from_array", "from_hugging_face", "from_path"]
 SIZE = 64
 """Default side of images that are resized."""
 SIDES = range(MIN_SIDE, MAX_SIDE + 1)
+IMAGES_AT_ONCE = 8
+"""Images of an array that are resized together."""
 MAX_COPIES = 0.01
 """Share of duplicates above which loading warns."""
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".xlsx", ".xls", ".h5ad")
@@ -135,6 +138,9 @@ def from_path(
     if folder and is_saved(path):
         found = open_saved(path)
         return _from_columns(found, options, factors, name, min_images, size, saved=True)
+    if folder and is_zarr(path):
+        array = open_zarr(path)
+        return from_array(array, size, channels, factors, name, min_images, bits, non_square)
     if folder:
         return _from_folder(path, options, factors, name, min_images)
     if exists and path.suffix.lower() in TIFF_SUFFIXES:
@@ -485,13 +491,12 @@ def _image_files(folder: Path) -> list[str]:
     return visible
 
 
-def _changed(images: np.ndarray, shape: tuple[int, int, int], non_square: NonSquare) -> np.ndarray:
+def _changed(images: Any, shape: tuple[int, int, int], non_square: NonSquare) -> np.ndarray:
     """Convert the channels of images, then crop and resize them to `[H, W, C]`."""
     height, width, channels = shape
     same_size = images.shape[1:3] == (height, width)
 
-    def read(index: int) -> np.ndarray:
-        image = images[index]
+    def convert(image: np.ndarray) -> np.ndarray:
         if image.shape[-1] not in (1, 3):
             planes = np.moveaxis(image, -1, 0)
             return np.concatenate(
@@ -502,8 +507,13 @@ def _changed(images: np.ndarray, shape: tuple[int, int, int], non_square: NonSqu
             return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(shape)
         return square(picture, height, channels, non_square)
 
+    def read(start: int) -> list[np.ndarray]:
+        return [convert(image) for image in images[start : start + IMAGES_AT_ONCE]]
+
     out = np.empty((len(images), *shape), dtype=np.uint8)
-    for index, image in enumerate(_parallel(read, range(len(images)), "resizing images")):
+    starts = range(0, len(images), IMAGES_AT_ONCE)
+    resized = chain.from_iterable(_parallel(read, starts, "resizing images"))
+    for index, image in enumerate(resized):
         out[index] = image
     return out
 
@@ -531,7 +541,7 @@ def _each(function: Callable[[Item], Result], batch: Sequence[Item]) -> list[Res
 
 def _dataset(
     name: str,
-    images: np.ndarray,
+    images: Any,
     factors: Any,
     kept: np.ndarray,
     *,
@@ -563,7 +573,7 @@ def _dataset(
     return replace(data, store=store, grid=known, files=names)
 
 
-def _copies_notes(images: np.ndarray, files: Sequence[str], name: str) -> list[str]:
+def _copies_notes(images: Any, files: Sequence[str], name: str) -> list[str]:
     """Return a sentence about duplicates, if any; warn if there are many."""
     copies = find_copies(images)
     if copies is None:

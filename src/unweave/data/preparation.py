@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Copies(NamedTuple):
     """Index of the image that it equals."""
 
 
-def find_copies(images: np.ndarray) -> Copies | None:
+def find_copies(images: Any) -> Copies | None:
     """Find exact duplicates among images `[N, H, W, C]`; None if there are none.
 
     Example:

@@ -4,6 +4,7 @@ Shapes: M models, n images, d latents.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from unweave.data.catalog import is_named
 from unweave.data.dataset import Dataset
 from unweave.data.origin import preprocessing
 from unweave.data.pictures import FULL_BITS
+from unweave.data.streaming import Streamed
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
 from unweave.io.paths import path_errors
@@ -41,6 +43,8 @@ Member = int | Literal["mean"]
 
 ENCODING = "encoding images"
 ROWS_PER_BATCH = 32_768
+BYTES_PER_BATCH = 2**29
+"""Largest batch of images that are read from disk."""
 COMPARED = 10_000
 """Largest number of images on which the codes of members are compared."""
 
@@ -196,8 +200,11 @@ def _parts(
         images = images.to(fleet.device)
     rows = np.arange(len(images)) if rows is None and whole else rows
     count = len(images) if rows is None else len(rows)
-    for start in range(0, count, ROWS_PER_BATCH):
-        part = slice(start, min(start + ROWS_PER_BATCH, count))
+    size = ROWS_PER_BATCH
+    if whole and isinstance(images.store, Streamed):
+        size = min(size, max(1, BYTES_PER_BATCH // math.prod(images.shape)))
+    for start in range(0, count, size):
+        part = slice(start, min(start + size, count))
         chosen = part if rows is None else rows[part]
         yield part, images.inputs(chosen, seed) if whole else images[chosen]
 
