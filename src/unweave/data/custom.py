@@ -139,8 +139,8 @@ def from_path(
         found = open_saved(path)
         return _from_columns(found, options, factors, name, min_images, size, saved=True)
     if folder and is_zarr(path):
-        array = open_zarr(path)
-        return from_array(array, size, channels, factors, name, min_images, bits, non_square)
+        opened = open_zarr(path)
+        return from_array(opened, size, channels, factors, name, min_images, bits, non_square)
     if folder:
         return _from_folder(path, options, factors, name, min_images)
     if exists and path.suffix.lower() in TIFF_SUFFIXES:

@@ -196,7 +196,7 @@ def read_levels(
 
 
 def _read_open(
-    image: ImageFile.ImageFile,
+    image: Image.Image,
     size: int,
     channels: int | None,
     bits: int | None,

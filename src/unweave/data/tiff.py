@@ -142,7 +142,7 @@ def _stack(path: Path, name: str) -> list[Source]:
     except Exception as error:  # tifffile, too, raises nearly anything for broken files
         reason = " ".join(str(error).split()) or type(error).__name__
         return [Source((name,), lambda _: [reason])]
-    return _split(name, range(layout.count), partial(_read_stack, path, layout))
+    return _split(name, range(layout.num_images), partial(_read_stack, path, layout))
 
 
 @contextmanager
@@ -150,7 +150,9 @@ def _opened(path: Path) -> "Iterator[tifffile.TiffPageSeries]":
     """Open the first series of images of a file; others are thumbnails or other views."""
     import tifffile
 
-    unused = {f"is_{kind}": False for kind in tifffile.TIFF.FILE_FLAGS if kind not in FORMATS}
+    unused: dict[str, Any] = {
+        f"is_{kind}": False for kind in tifffile.TIFF.FILE_FLAGS if kind not in FORMATS
+    }
     with tifffile.TiffFile(path, _multifile=False, **unused) as file:
         if ENTITIES.search(file.pages.first.description):
             raise ValueError("its XML defines entities, which OME-XML does not need")
@@ -180,7 +182,7 @@ class _Layout(NamedTuple):
                 f"more than {MAX_PIXELS // 10**6} million pixels, or {MAX_VALUES // 10**6} "
                 "million values; make it smaller"
             )
-        if layout.count > MAX_IMAGES:
+        if layout.num_images > MAX_IMAGES:
             raise ValueError(f"more than {MAX_IMAGES:,} images")
         return layout
 
@@ -189,7 +191,7 @@ class _Layout(NamedTuple):
         return self.shape[self.axes.index(axis)] if axis in self.axes else 1
 
     @property
-    def count(self) -> int:
+    def num_images(self) -> int:
         """Number of images."""
         return math.prod(
             size
@@ -202,7 +204,7 @@ class _Layout(NamedTuple):
         others = [axis for axis in self.axes if axis not in PIXELS + CHANNELS]
         place = dict(zip(others, self._indices(index, others), strict=True))
         if series.dataoffset is not None:  # uncompressed, one plane after the other
-            file = series.parent
+            file: Any = series.parent
             kind = np.dtype(series.dtype).newbyteorder(file.byteorder)
             path, start = file.filehandle.path, series.dataoffset
             values: np.ndarray = np.memmap(path, kind, "r", start, self.shape)
@@ -229,7 +231,8 @@ class _Layout(NamedTuple):
 
     def _indices(self, index: int, axes: Sequence[str]) -> Sequence[int]:
         """Return the index of an image along each axis; the last one varies fastest."""
-        return np.unravel_index(index, [self.size(axis) for axis in axes]) if axes else ()
+        sizes = [self.size(axis) for axis in axes]
+        return [int(place) for place in np.unravel_index(index, sizes)] if axes else []
 
 
 def _read_stack(

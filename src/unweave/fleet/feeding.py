@@ -28,20 +28,22 @@ def read_ahead(
     Args:
         images: Images on disk.
         draws: Indices of each step, on the GPU.
-        device: The GPU.
+        device: The GPU, or in tests a CPU.
     """
+    pinned = device.type == "cuda"
     on_gpu: list[Tensor] = []
     on_host: list[list[Tensor]] = []
     pending = _to_host(next(draws, None))
     turn = 0
     while pending is not None:
         indices, ready = pending
-        ready.synchronize()
+        if ready is not None:
+            ready.synchronize()
         if not on_gpu:
             shapes = [(*one.shape, *images.shape) for one in indices]
             on_gpu = [torch.empty(shape, dtype=torch.uint8, device=device) for shape in shapes]
             on_host = [
-                [torch.empty(shape, dtype=torch.uint8, pin_memory=True) for shape in shapes]
+                [torch.empty(shape, dtype=torch.uint8, pin_memory=pinned) for shape in shapes]
                 for _ in range(BUFFERS)
             ]
         own = on_host[turn % BUFFERS]
@@ -56,10 +58,12 @@ def read_ahead(
 
 def _to_host(
     indices: Sequence[Tensor] | None,
-) -> tuple[list[Tensor], torch.cuda.Event] | None:
+) -> tuple[list[Tensor], torch.cuda.Event | None] | None:
     """Start to copy indices to the host; the event tells when they are there."""
     if indices is None:
         return None
+    if not any(one.is_cuda for one in indices):
+        return list(indices), None
     copies = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in indices]
     for copy, one in zip(copies, indices, strict=True):
         copy.copy_(one, non_blocking=True)
