@@ -167,7 +167,8 @@ class CustomImages(PublishedFile):
         ),
     ] = None
     factors: Path | None = None
-    """For custom images: CSV of known factors, used to label the latents."""
+    """For custom images: CSV of known factors, used to label the latents; for a Hugging Face data
+    set, also names of columns, separated by commas."""
 
 
 @hide_none_defaults

@@ -29,6 +29,7 @@ from unweave.data.huggingface import (
     arrays_of,
     columns_as_factors,
     image_column,
+    is_hugging_face,
     is_saved,
     one_split,
     open_saved,
@@ -67,7 +68,7 @@ from unweave.text import counted, printable, shown
 if TYPE_CHECKING:
     import datasets
 
-__all__ = ["from_array", "from_hugging_face", "from_path"]
+__all__ = ["from_array", "from_hugging_face", "from_path", "reads_pictures"]
 
 SIZE = 64
 """Default side of images that are resized."""
@@ -94,10 +95,15 @@ def from_path(
     bits: int | None = None,
     non_square: NonSquare | None = None,
 ) -> Dataset:
-    """Load a folder of images, or an array from a `.npy`, `.npz`, `.h5` or `.hdf5` file.
+    """Load images from a folder, a TIFF file, or a file or folder of arrays.
 
     A folder is searched recursively for PNG, JPEG, WebP, BMP, GIF and TIFF files, except hidden
-    ones. Images are rotated according to their EXIF data, placed on white where transparent,
+    ones. Each page of a TIFF file that has the size and mode of the first is an image. In OME-TIFF
+    and ImageJ files, planes that differ only in their channel are one image. Arrays in `.npy`,
+    `.npz`, `.h5` and `.hdf5` files and Zarr folders are read as in `from_array`, and folders
+    written by `datasets.Dataset.save_to_disk` as in `from_hugging_face`.
+
+    Images are rotated according to their EXIF data, placed on white where transparent,
     resized so that the shorter side is `size`, and cropped to the central square. Files that
     cannot be read are skipped and listed in `Dataset.skipped`. `Dataset.notes` lists what was
     changed, with counts.
@@ -174,7 +180,7 @@ def from_array(
     bits: int | None = None,
     non_square: NonSquare | None = None,
 ) -> Dataset:
-    """Create a data set from a NumPy array, torch tensor or torch dataset of images.
+    """Create a data set from a NumPy or Zarr array, torch tensor or torch dataset of images.
 
     Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with any number of channels. If either
     of two axes may hold the channels, unweave takes the one of size 1 or 3, else the shorter one,
@@ -186,6 +192,9 @@ def from_array(
     tables, time series or single images. Images of 16 to 256 pixels on each side are left
     unchanged, unless `size` asks for another size; all others are resized and cropped as in
     `from_path`. Unchanged bytes share memory with `array`.
+
+    Memory-mapped and Zarr arrays that are too large for memory stay on disk, unless their images
+    are resized.
 
     A map-style torch dataset, or a `DataLoader` of one, is read once and in order. Its items
     are images or tuples `(image, label)`; integer labels become the factor `label`.
@@ -240,6 +249,19 @@ def from_array(
         bits=scale.bits if scale else None,
         non_square=non_square,
     )
+
+
+def reads_pictures(source: Any) -> bool:
+    """Whether the images of a source are decoded like files, not taken from an array."""
+    if is_hugging_face(source):
+        return True
+    if not isinstance(source, str | Path):
+        return False
+    with path_errors(Path(source), "read"):
+        path = Path(source).expanduser()
+        if path.is_dir():
+            return not is_zarr(path)
+        return path.suffix.lower() in TIFF_SUFFIXES and path.exists()
 
 
 def from_hugging_face(

@@ -90,7 +90,7 @@ def one_split(source: Any) -> "datasets.Dataset":
         if len(source) != 1:
             raise _several(list(source), "pass one of them, such as dataset['train']")
         (source,) = source.values()
-    if not hasattr(source, "__getitem__"):
+    if not hasattr(source, "__len__"):
         raise DataError(
             f"a streamed data set has no order or length, got {type(source).__name__}; load it "
             "without streaming=True",
@@ -164,15 +164,16 @@ def _read_row(
 
 
 def columns_as_factors(dataset: "datasets.Dataset", factors: Any) -> Any:
-    """Return the columns of the given name or names as factors, and other tables as they are.
+    """Return the columns of the given names as factors, and other tables as they are.
 
-    Class labels become their names.
+    Names are one text, separated by commas, or a list. Class labels become their names.
     """
-    if isinstance(factors, Path) and factors.parent == Path() and not factors.exists():
-        factors = str(factors)
-    if isinstance(factors, str) and factors in dataset.column_names:
-        factors = [factors]
-    several = isinstance(factors, Sequence) and not isinstance(factors, str)
+    if isinstance(factors, str | Path):
+        names = [str(factors)] if str(factors) in dataset.column_names else str(factors).split(",")
+        if not set(names) <= set(dataset.column_names):
+            return factors
+        factors = names
+    several = isinstance(factors, Sequence) and len(factors) > 0
     if not several or not all(isinstance(name, str) for name in factors):
         return factors
     return {name: _values(dataset, name) for name in factors}
