@@ -8,11 +8,13 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import unweave as uw
 from tests.raising import about
 from unweave.errors import DataError, UnknownNameError, UnweaveError
+from unweave.study.sources import Source
 
 NAMES = ["star", "disc", "bar"]
 
@@ -169,6 +171,25 @@ def test_other_data_sets_are_errors():
     with pytest.raises(DataError, check=about("source", ["a", "b"])):
         uw.data.load(several)
     assert len(uw.data.load(several.rename_column("b", "image"))) == 3
+
+
+def test_a_module_of_the_same_name_is_not_the_library():
+    class Own(torch.utils.data.Dataset):
+        __module__ = "datasets"
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return noise(64, 64), index
+
+    assert uw.data.load(Own()).known_factors().names == ("label",)
+
+
+def test_a_study_names_columns_in_a_list(tmp_path):
+    folder = saved(tmp_path / "saved", table(noise(6, 64, 64), label=[0, 1, 2] * 2))
+    data = Source.of({"load": str(folder), "factors": ["label"]}).open()
+    assert data.labels.names == ("label",)
 
 
 def test_images_outside_a_saved_folder_are_not_opened(tmp_path):

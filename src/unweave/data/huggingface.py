@@ -43,6 +43,12 @@ FEATURES = (
     *("Value", "Video"),
 )
 """Types of columns. The library looks a type up by the name in the file."""
+CLASSES = (
+    "datasets.arrow_dataset.Dataset",
+    "datasets.dataset_dict.DatasetDict",
+    "datasets.dataset_dict.IterableDatasetDict",
+    "datasets.iterable_dataset.IterableDataset",
+)
 COLUMNS = ("image", "img")
 """Names by which the column of images is found among several."""
 ADVICE = "save it again with Dataset.save_to_disk"
@@ -50,7 +56,7 @@ ADVICE = "save it again with Dataset.save_to_disk"
 
 def is_hugging_face(source: Any) -> bool:
     """Whether an object is a data set of the library, which is not imported."""
-    return any(cls.__module__.partition(".")[0] == "datasets" for cls in type(source).__mro__)
+    return any(f"{cls.__module__}.{cls.__name__}" in CLASSES for cls in type(source).__mro__)
 
 
 def is_saved(folder: Path) -> bool:
