@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import datasets
@@ -238,6 +239,20 @@ def test_damaged_folders_are_one_line_errors(tmp_path, name, change):
     with pytest.raises(UnweaveError) as raised:
         uw.data.load(folder)
     assert "\n" not in str(raised.value)
+
+
+def test_only_known_types_of_columns_are_created(tmp_path, monkeypatch):
+    folder = saved(tmp_path / "saved", table(noise(3, 64, 64)))
+    edited(folder, "dataset_info.json", lambda it: it["features"].update(x={"_type": "Own"}))
+
+    @dataclass
+    class Own:
+        def __post_init__(self):
+            raise AssertionError("the type was created")
+
+    monkeypatch.setitem(datasets.features.features._FEATURE_TYPES, "Own", Own)
+    with pytest.raises(DataError):
+        uw.data.load(folder)
 
 
 def test_truncated_data_is_an_error(tmp_path):

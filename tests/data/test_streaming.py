@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numcodecs
 import numpy as np
 import pytest
 import torch
@@ -195,6 +196,27 @@ def test_a_missing_extra_is_an_error_with_its_command(tmp_path, make, monkeypatc
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(UnweaveError, match=r"pip install 'unweave\[zarr\]'", check=about("zarr")):
         uw.data.load(path)
+
+
+class Own(numcodecs.abc.Codec):
+    """A codec of another package, which may do anything."""
+
+    codec_id = "own"
+
+    def encode(self, buf):
+        return buf
+
+    def decode(self, buf, out=None):
+        raise AssertionError("the codec was called")
+
+
+def test_only_known_codecs_of_zarr_are_called(tmp_path, monkeypatch):
+    monkeypatch.setitem(numcodecs.registry.codec_registry, "own", Own)
+    path = zarr_v2(tmp_path, noise(6, 32, 32))
+    for change in ({"filters": [{"id": "own"}]}, {"filters": None, "compressor": {"id": "own"}}):
+        rewritten(path, lambda metadata, change=change: metadata.update(change))
+        with pytest.raises(DataError, check=about(path, "own")):
+            uw.data.load(path)
 
 
 def rewritten(path, change):

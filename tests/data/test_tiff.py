@@ -209,7 +209,7 @@ def test_xml_that_defines_entities_is_not_parsed(tmp_path, monkeypatch):
         raise AssertionError("the XML was parsed")
 
     monkeypatch.setattr(ElementTree, "fromstring", refuse)
-    with pytest.raises(DataError, match="entities"):
+    with pytest.raises(DataError, match="its XML defines entities"):
         from_path(path)
 
 
