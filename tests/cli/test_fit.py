@@ -7,15 +7,19 @@ import shutil
 import signal
 import time
 
+import datasets
 import httpx
 import numpy as np
 import pandas as pd
 import pytest
+import tifffile
+import zarr
 from PIL import Image
 
 import unweave as uw
 from unweave.cli import main
 from unweave.cli.pictures import images_of_folder
+from unweave.data.streaming import Streamed
 
 QUICK = ["--size", "32", "--steps", "3", "--seeds", "2", "--batch", "4", "--latents", "3"]
 
@@ -73,6 +77,43 @@ def test_fit_writes_all_results(fitted):
     assert best.config.hash == ranking["run"][0]
     with Image.open(out / "what-the-latents-do.gif") as animation:
         assert animation.n_frames > 10
+
+
+def save_elsewhere(path):
+    """Write noise in the format of another library, given by the name."""
+    shape = {"saved": (64, 32, 32), "cells.ome.tif": (64, 2, 32, 32)}.get(
+        path.name, (64, 32, 32, 5)
+    )
+    images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    if path.name == "saved":
+        features = datasets.Features(image=datasets.Image(), label=datasets.Value("int64"))
+        columns = {"image": [*images], "label": [number % 3 for number in range(64)]}
+        datasets.disable_progress_bars()
+        datasets.Dataset.from_dict(columns, features=features).save_to_disk(path)
+    elif path.suffix == ".tif":
+        tifffile.imwrite(path, images, metadata={"axes": "TCYX"})
+    else:
+        chunks = (8, *shape[1:])
+        zarr.create_array(str(path), shape=shape, chunks=chunks, dtype="uint8")[:] = images
+
+
+@pytest.mark.parametrize("name", ["saved", "cells.ome.tif", "bands.zarr"])
+def test_data_of_other_libraries_is_fitted_encoded_and_found_again(tmp_path, name, monkeypatch):
+    """The arrays are streamed from disk."""
+    monkeypatch.setattr("unweave.data.streaming.SHARE", 0)
+    source, out = tmp_path / name, tmp_path / "out"
+    save_elsewhere(source)
+    factors = ["--factors", "label"] if name == "saved" else []
+    main(["fit", str(source), *QUICK, *factors, "-o", str(out)])
+    main(["encode", str(out), str(source), "-o", str(tmp_path / "codes.csv")])
+    codes = [pd.read_csv(path) for path in (out / "codes.csv", tmp_path / "codes.csv")]
+    assert len(codes[0]) == 64
+    np.testing.assert_allclose(*(one.iloc[:, -3:] for one in codes), atol=1e-5)
+    data = images_of_folder(out)
+    channels = {"saved": 1, "cells.ome.tif": 2, "bands.zarr": 5}[name]
+    assert data.shape == uw.load(out / "best").shape == (32, 32, channels)
+    assert isinstance(data.store, Streamed) == (name == "bands.zarr")
+    assert (data.labels is not None) == (name == "saved")
 
 
 def test_codes_are_those_of_the_chosen_model_with_their_files(fitted):

@@ -2,7 +2,9 @@
 
 import json
 import os
+from pathlib import Path
 
+import datasets
 import pytest
 
 from tests.raising import about
@@ -42,4 +44,21 @@ def test_a_folder_that_takes_too_long_to_search_is_an_error(fit, monkeypatch, bo
     (fit / SOURCE).write_text(json.dumps({"source": "../images", "options": {}}))
     monkeypatch.setattr(image_source, bound, -1)
     with pytest.raises(DataError, check=about(fit.parent / "images")):
+        recorded_source(fit)
+
+
+def test_columns_of_a_saved_data_set_are_recorded_by_name(fit):
+    """And only of one: a name of a file is never recorded as text."""
+    columns = fit.parent / "columns"
+    datasets.disable_progress_bars()
+    datasets.Dataset.from_dict({"label": [0, 1]}).save_to_disk(columns)
+    record_source(fit, str(columns), {"factors": Path("label,size")})
+    assert recorded_source(fit) == (columns, {"factors": "label,size"})
+    table = fit.parent / "table.csv"
+    table.write_text("label\n0\n1\n")
+    record_source(fit, str(columns), {"factors": table})
+    source, options = recorded_source(fit)
+    assert (source, options["factors"].resolve()) == (columns, table)
+    (fit / SOURCE).write_text(json.dumps({"source": "../images", "options": {"factors": "label"}}))
+    with pytest.raises(DataError, check=about(fit / SOURCE)):
         recorded_source(fit)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.raising import about
-from unweave.data import arrays, pictures
+from unweave.data import arrays, picture_sources, pictures
 from unweave.data import custom as own
 from unweave.data.custom import from_array, from_path
 from unweave.data.stores import Bits, Bytes
@@ -243,13 +243,13 @@ class TestModes:
             (tmp_path / f"{k:03}.png").write_bytes(b"x")
         before, calls = list(warnings.filters), []
 
-        def read(folder, options, file):
-            calls.append(file)
+        def read(path, *options):
+            calls.append(path)
             time.sleep(0.002)
-            channels = 1 + 2 * (file == "001.png")
+            channels = 1 + 2 * (path.name == "001.png")
             return np.zeros((64, 64, channels), dtype=np.uint8), pictures.Original(64, 64)
 
-        monkeypatch.setattr(own, "_read_image", read)
+        monkeypatch.setattr(picture_sources, "read_picture", read)
         monkeypatch.setattr(own.os, "cpu_count", lambda: 1)
         with pytest.raises(DataError, check=about(tmp_path, ("000.png", "001.png"))):
             from_path(tmp_path)
@@ -570,7 +570,7 @@ class TestArray:
         images = noise(7, 64, 64)
         whole = [from_array(images / 255)[:], from_array(images > 99)[:]]
         sizes = []
-        parts = arrays._parts
+        parts = arrays.parts
 
         def smaller(array):
             for start in range(0, len(array), 3):
@@ -578,7 +578,7 @@ class TestArray:
                 yield start, array[start : start + 3]
 
         assert [len(part) for _, part in parts(np.zeros((5000, 64, 64)))] == [4096, 904]
-        monkeypatch.setattr(arrays, "_parts", smaller)
+        monkeypatch.setattr(arrays, "parts", smaller)
         assert np.array_equal(from_array(images / 255)[:], whole[0])
         assert np.array_equal(from_array(images > 99)[:], whole[1])
         assert set(sizes) == {3, 1}

@@ -48,7 +48,7 @@ class DataList:
             console.width = 160
         console.print(table)
         print_output(
-            "For your own images, pass a folder or a .npy, .npz or .h5 file instead of a name."
+            "For your own images, pass a folder or file (.npy, .npz, .h5, .tif) instead of a name."
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from unweave.data import catalog
 from unweave.data.custom import from_path
+from unweave.data.huggingface import is_saved
 from unweave.data.origin import FILES, check_options
 from unweave.errors import DataError, UnweaveError
 from unweave.io.plain_data import read_json, read_text
@@ -46,6 +47,8 @@ def record_source(folder: Path, source: str, loading: Mapping[str, Any]) -> None
         name: {"file": _relative(value, folder)} if isinstance(value, Path) else value
         for name, value in loading.items()
     }
+    if _are_columns(source, loading.get("factors")):
+        options["factors"] = str(loading["factors"])
     record = {"source": _relative(Path(source), folder), "options": options}
     text, file = json.dumps(record, indent=1) + "\n", folder / SOURCE
     if _read_text(file) != text:
@@ -107,9 +110,15 @@ def recorded_source(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 
 def _check_loading(source: Path, options: Mapping[str, Any]) -> None:
     for name, value in options.items():
-        if name not in LOADING or isinstance(value, Path) != (name in FILES):
+        columns = name == "factors" and isinstance(value, str) and is_saved(source)
+        if name not in LOADING or (isinstance(value, Path) != (name in FILES) and not columns):
             raise ValueError(f"invalid loading option {shown(name)}: {shown(value)}")
     check_options(partial(from_path, source), "your own images", options)
+
+
+def _are_columns(source: str, factors: Path | None) -> bool:
+    """Whether factors are columns of a Hugging Face data set rather than a file."""
+    return factors is not None and not factors.exists() and is_saved(Path(source).expanduser())
 
 
 def _is_quick_to_search(folder: Path) -> bool:

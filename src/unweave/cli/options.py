@@ -19,7 +19,8 @@ Source = Annotated[
     Positional[str],
     arg(
         metavar="SOURCE",
-        help="Name from `unweave data list`, folder of images, or .npy, .npz or .h5 file.",
+        help="Name from `unweave data list`, folder of images, folder of Hugging Face or Zarr, or "
+        ".npy, .npz, .h5 or .tif file.",
     ),
 ]
 
@@ -167,7 +168,7 @@ class CustomImages(PublishedFile):
         ),
     ] = None
     factors: Path | None = None
-    """For custom images: CSV of known factors, used to label the latents."""
+    """For custom images: CSV of known factors to label latents, or Hugging Face columns."""
 
 
 @hide_none_defaults

@@ -50,9 +50,10 @@ def load(source: Any, **options: Any) -> "Dataset":
 
     Args:
         source: Name from `DATASETS` (`"dsprites"`, `"color-dsprites"`), folder of images, `.npy`,
-            `.npz` or `.h5` file, NumPy array or torch tensor of images, map-style torch dataset
-            or `DataLoader`, or `package.module:function`, a function of your own in a module
-            that is already imported.
+            `.npz`, `.h5` or `.tif` file, NumPy array or torch tensor of images, map-style torch
+            dataset or `DataLoader`, Hugging Face data set or folder written by its
+            `save_to_disk`, or `package.module:function`, a function of your own in a module that
+            is already imported.
         options: Options of the loader, e.g. `path=` for a published file, or `size=`,
             `channels=`, `factors=`, `bits=` and `non_square=` for your own images.
 
@@ -87,8 +88,11 @@ def load_with(source: Any, settings: Mapping[str, Any]) -> tuple["Dataset", dict
 
 
 def _load_own(source: Any, options: dict[str, Any]) -> "Dataset":
-    from unweave.data.custom import from_array, from_path
+    from unweave.data.custom import from_array, from_hugging_face, from_path
+    from unweave.data.huggingface import is_hugging_face
 
+    if is_hugging_face(source):
+        return _call(partial(from_hugging_face, source), "a Hugging Face data set", options)
     if not isinstance(source, str | Path):
         return _call(partial(from_array, source), "an array", options)
     with path_errors(Path(source), "read"):

@@ -19,7 +19,7 @@ from unweave.io.paths import check_file
 if TYPE_CHECKING:
     import h5py
 
-__all__ = ["READERS", "read_numpy"]
+__all__ = ["READERS", "array_name", "check_stored", "read_numpy"]
 
 ARRAY_NAMES = ("images", "imgs", "data", "x")
 ZIPPED = b"PK"
@@ -56,7 +56,7 @@ def _check_plain_array(path: Path) -> None:
     if claimed > actual:
         raise ValueError(f"its header claims {claimed:,} bytes, but it has {actual:,}")
     # st_blocks counts 512-byte units on every file system; compressing ones report fewer.
-    _check_stored(path, claimed, 512 * status.st_blocks)
+    check_stored(path, claimed, 512 * status.st_blocks)
 
 
 def _read_member(path: Path, pick: Callable[[Sequence[str]], str]) -> np.ndarray:
@@ -68,7 +68,7 @@ def _read_member(path: Path, pick: Callable[[Sequence[str]], str]) -> np.ndarray
 
 
 def _read_images(path: Path) -> np.ndarray:
-    return read_numpy(path, lambda names: _array_name(path, names, names))
+    return read_numpy(path, lambda names: array_name(path, names, names))
 
 
 def _read_hdf5(path: Path) -> np.ndarray:
@@ -78,7 +78,7 @@ def _read_hdf5(path: Path) -> np.ndarray:
     with reading(path, "check that it is a complete HDF5 file"), h5py.File(path, "r") as file:
         found = _hdf5_arrays(file)
         images = [name for name, ndim in found.items() if ndim in (3, 4)]
-        chosen = file[_array_name(path, list(found), images)]
+        chosen = file[array_name(path, list(found), images)]
         _check_hdf5(path, chosen)
         return chosen[...]
 
@@ -142,10 +142,11 @@ def _check_size(path: Path, claimed: int, stored: int) -> None:
             subject=path,
             value=claimed,
         )
-    _check_stored(path, claimed, stored)
+    check_stored(path, claimed, stored)
 
 
-def _check_stored(path: Path, claimed: int, stored: int) -> None:
+def check_stored(path: Path, claimed: int, stored: int) -> None:
+    """Reject an array that claims far more data than is stored."""
     if claimed > SMALL and claimed > MAX_COMPRESSION * stored:
         raise DataError(
             f"{path} claims an array of {claimed / 1e9:,.3g} GB but stores only {stored:,} bytes; "
@@ -155,7 +156,8 @@ def _check_stored(path: Path, claimed: int, stored: int) -> None:
         )
 
 
-def _array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> str:
+def array_name(path: Path, names: Sequence[str], candidates: Sequence[str]) -> str:
+    """Return the name of the array of images: a usual one, or the only candidate."""
     for name in ARRAY_NAMES:
         if name in names:
             return name

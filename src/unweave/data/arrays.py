@@ -1,7 +1,7 @@
 """Conversion of arrays and torch datasets to images: bytes `[N, H, W, C]`, or packed bits."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,8 @@ from torch.utils.data import Dataset as TorchDataset
 
 from unweave.data.pictures import bit_depth, scaled_bytes
 from unweave.data.stores import Bits, Bytes, Store
+from unweave.data.streaming import OnDisk, Streamed, changed, parts, too_large
+from unweave.data.zarr_files import is_zarr_array
 from unweave.errors import DataError
 from unweave.io.arrays import on_host
 from unweave.progress import track
@@ -39,11 +41,12 @@ class Scale(NamedTuple):
     """Indices of the images with larger values than the white value."""
 
 
-def as_images(array: Any, name: str, bits: int | None = None) -> tuple[np.ndarray, Scale | None]:
+def as_images(array: Any, name: str, bits: int | None = None) -> tuple[Any, Scale | None]:
     """Convert an array or tensor to bytes `[N, H, W, C]`; see `unweave.data.custom.from_array`.
 
     Returns:
-        The images, and the scale of integers if they have more than 8 bits.
+        The images, which are `OnDisk` if too large for memory, and the scale of integers if they
+        have more than 8 bits.
     """
     images = _channels_last(_numpy(array, name), name)
     if not len(images):
@@ -53,16 +56,22 @@ def as_images(array: Any, name: str, bits: int | None = None) -> tuple[np.ndarra
     return _bytes(images, name), None
 
 
-def as_store(images: np.ndarray) -> Store:
+def as_store(images: Any) -> Store:
     """Store images `[N, H, W, C]`, as bits if every pixel is black or white."""
     if not _has_only(images, 255):
-        return Bytes(images)
-    packed = np.concatenate([Bits.pack(part).array for _, part in _parts(images)])
+        return Streamed(images) if isinstance(images, OnDisk) else Bytes(images)
+    packed = np.concatenate([Bits.pack(part).array for _, part in parts(images)])
     height, width, channels = images.shape[1:]
     return Bits(packed, (height, width, channels))
 
 
-def _numpy(array: Any, name: str) -> np.ndarray:
+def _numpy(array: Any, name: str) -> Any:
+    """Return a NumPy array; one that is on disk and too large for memory is not read."""
+    on_disk = isinstance(array, np.memmap) or is_zarr_array(array)
+    if on_disk and array.shape and array.shape[0] and too_large(array):
+        return OnDisk.of(array)
+    if is_zarr_array(array):
+        array = array[...]
     try:
         converted = on_host(array)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -80,11 +89,11 @@ def _numpy(array: Any, name: str) -> np.ndarray:
     return converted
 
 
-def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
+def _channels_last(array: Any, name: str) -> Any:
     """Return a view `[N, H, W, C]`."""
     shape = array.shape
     if array.ndim == 3:
-        array = array[..., None]
+        array = changed(array, lambda part: part[..., None])
     if array.ndim != 4:
         raise DataError(
             f"{name} must have shape [N, H, W], [N, H, W, C] or [N, C, H, W], got {shape}; "
@@ -94,7 +103,7 @@ def _channels_last(array: np.ndarray, name: str) -> np.ndarray:
         )
     # Axes of size 1 or 3 hold channels before others, and short axes before long ones.
     if _unlike_channels(array.shape[1]) < _unlike_channels(array.shape[3]):
-        array = np.moveaxis(array, 1, 3)
+        array = changed(array, lambda part: np.moveaxis(part, 1, 3))
     if 0 in array.shape[1:]:
         raise DataError(
             f"the images in {name} must have pixels, got shape {array.shape[1:]}",
@@ -131,7 +140,7 @@ def _unlike_channels(size: int) -> int:
     return 0 if size in (1, 3) else size
 
 
-def _bytes(images: np.ndarray, name: str) -> np.ndarray:
+def _bytes(images: Any, name: str) -> Any:
     kind = images.dtype.kind
     if kind == "b":
         return _converted(images, lambda part: part * np.uint8(255))
@@ -144,17 +153,17 @@ def _bytes(images: np.ndarray, name: str) -> np.ndarray:
             subject=name,
             value=images.dtype,
         )
-    if _has_only(images, 1) and images.any() and not images.all():
+    if _has_only(images, 1) and _extremes(images) == (0, 1):
         return _converted(images, lambda part: part * np.uint8(255))
     return images
 
 
-def _scaled(images: np.ndarray, name: str, bits: int | None) -> tuple[np.ndarray, Scale | None]:
+def _scaled(images: Any, name: str, bits: int | None) -> tuple[Any, Scale | None]:
     """Convert integers other than bytes; the white value of all images is that of `bits`.
 
     Larger values than 255 are allowed for the type uint16, and for others if `bits` is given.
     """
-    low, high = images.min(), images.max()
+    low, high = _extremes(images)
     deep = bits is not None or (images.dtype.itemsize == 2 and images.dtype.kind == "u")
     if low < 0 or high > (65_535 if deep else 255):
         fix = "rescale them" if deep else "rescale them, or pass bits= or an array of type uint16"
@@ -165,10 +174,10 @@ def _scaled(images: np.ndarray, name: str, bits: int | None) -> tuple[np.ndarray
             value=(low, high),
         )
     if bits is None and high <= 255:
-        return _bytes(images.astype(np.uint8), name), None
+        return _bytes(changed(images, lambda part: part.astype(np.uint8)), name), None
     bits = bits or bit_depth(int(high))
     top, place, clipped = 2**bits - 1, -1, []
-    for start, part in _parts(images):
+    for start, part in parts(images):
         largest = part.reshape(len(part), -1).max(1)
         clipped += (start + np.flatnonzero(largest > top)).tolist()
         if place < 0 and largest.max() == high:
@@ -177,10 +186,10 @@ def _scaled(images: np.ndarray, name: str, bits: int | None) -> tuple[np.ndarray
     return scaled, Scale(bits, int(high), place, tuple(clipped))
 
 
-def _check_floats(images: np.ndarray, name: str) -> None:
+def _check_floats(images: Any, name: str) -> None:
     low, high = math.inf, -math.inf
     bad, first = 0, (0, 0, 0)
-    for start, part in _parts(images):
+    for start, part in parts(images):
         odd = ~np.isfinite(part)
         if odd.any() and not bad:
             image, row, column, _ = (int(i[0]) for i in odd.nonzero())
@@ -203,22 +212,22 @@ def _check_floats(images: np.ndarray, name: str) -> None:
         )
 
 
-def _converted(images: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def _converted(images: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
+    if isinstance(images, OnDisk):
+        return images.then(lambda part: function(part).astype(np.uint8))
     out = np.empty(images.shape, dtype=np.uint8)
-    for start, part in _parts(images):
+    for start, part in parts(images):
         out[start : start + len(part)] = function(part)
     return out
 
 
-def _parts(images: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield parts of about 16 million values, as the array may nearly fill the memory."""
-    step = max(1, 2**24 // math.prod(images.shape[1:]))
-    for start in range(0, len(images), step):
-        yield start, images[start : start + step]
+def _extremes(images: Any) -> tuple[int, int]:
+    found = [(part.min(), part.max()) for _, part in parts(images)]
+    return int(min(low for low, _ in found)), int(max(high for _, high in found))
 
 
-def _has_only(images: np.ndarray, high: int) -> bool:
-    return all(((part == 0) | (part == high)).all() for _, part in _parts(images))
+def _has_only(images: Any, high: int) -> bool:
+    return all(((part == 0) | (part == high)).all() for _, part in parts(images))
 
 
 def is_torch_dataset(source: Any) -> bool:

@@ -1,19 +1,19 @@
-"""Loading of custom images: a folder of image files, a NumPy or HDF5 file, or an array."""
+"""Loading of custom images: folders, stacks and array files, arrays, and data sets of others."""
 
 import logging
 import os
-import stat
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from unweave.data.array_files import READERS
 from unweave.data.arrays import (
@@ -25,6 +25,17 @@ from unweave.data.arrays import (
 )
 from unweave.data.dataset import Dataset
 from unweave.data.grid import Labels
+from unweave.data.huggingface import (
+    arrays_of,
+    columns_as_factors,
+    image_column,
+    is_hugging_face,
+    is_saved,
+    one_split,
+    open_saved,
+    rows,
+)
+from unweave.data.picture_sources import Outcome, Preprocessing, Source, file_source
 from unweave.data.pictures import (
     BIT_DEPTHS,
     FULL_BITS,
@@ -32,7 +43,6 @@ from unweave.data.pictures import (
     NonSquare,
     Original,
     bit_depth,
-    read_picture,
     square,
 )
 from unweave.data.preparation import (
@@ -45,18 +55,26 @@ from unweave.data.preparation import (
     skipped_note,
 )
 from unweave.data.tables import arrange, factor_table
+from unweave.data.tiff import SUFFIXES as TIFF_SUFFIXES
+from unweave.data.tiff import sources_in as tiff_sources
+from unweave.data.zarr_files import is_zarr, open_zarr
 from unweave.errors import DataError
 from unweave.io.arguments import renamed_arguments
 from unweave.io.paths import path_errors
 from unweave.nets.sizes import MAX_SIDE, MIN_SIDE
 from unweave.progress import track
-from unweave.text import printable, shown
+from unweave.text import counted, printable, shown
 
-__all__ = ["from_array", "from_path"]
+if TYPE_CHECKING:
+    import datasets
+
+__all__ = ["from_array", "from_hugging_face", "from_path", "reads_pictures"]
 
 SIZE = 64
 """Default side of images that are resized."""
 SIDES = range(MIN_SIDE, MAX_SIDE + 1)
+IMAGES_AT_ONCE = 8
+"""Images of an array that are resized together."""
 MAX_COPIES = 0.01
 """Share of duplicates above which loading warns."""
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".feather", ".xlsx", ".xls", ".h5ad")
@@ -77,10 +95,15 @@ def from_path(
     bits: int | None = None,
     non_square: NonSquare | None = None,
 ) -> Dataset:
-    """Load a folder of images, or an array from a `.npy`, `.npz`, `.h5` or `.hdf5` file.
+    """Load images from a folder, a TIFF file, or a file or folder of arrays.
 
     A folder is searched recursively for PNG, JPEG, WebP, BMP, GIF and TIFF files, except hidden
-    ones. Images are rotated according to their EXIF data, placed on white where transparent,
+    ones. Each page of a TIFF file that has the size and mode of the first is an image. In OME-TIFF
+    and ImageJ files, planes that differ only in their channel are one image. Arrays in `.npy`,
+    `.npz`, `.h5` and `.hdf5` files and Zarr folders are read as in `from_array`, and folders
+    written by `datasets.Dataset.save_to_disk` as in `from_hugging_face`.
+
+    Images are rotated according to their EXIF data, placed on white where transparent,
     resized so that the shorter side is `size`, and cropped to the central square. Files that
     cannot be read are skipped and listed in `Dataset.skipped`. `Dataset.notes` lists what was
     changed, with counts.
@@ -117,16 +140,26 @@ def from_path(
         path = Path(path).expanduser()
         folder, exists = path.is_dir(), path.exists()
     name = name or printable(path.resolve().name if folder else path.stem)
+    options = Preprocessing(size or SIZE, channels, bits, non_square or "crop")
+    if folder and is_saved(path):
+        found = open_saved(path)
+        return _from_columns(found, options, factors, name, min_images, size, saved=True)
+    if folder and is_zarr(path):
+        opened = open_zarr(path)
+        return from_array(opened, size, channels, factors, name, min_images, bits, non_square)
     if folder:
-        options = Preprocessing(size or SIZE, channels, bits, non_square or "crop")
         return _from_folder(path, options, factors, name, min_images)
+    if exists and path.suffix.lower() in TIFF_SUFFIXES:
+        sources = tiff_sources(path, path.name)
+        return _from_sources(path, sources, options, factors, name, min_images)
     if not exists:
         raise DataError(
             f"file or folder {str(path)!r} does not exist; check the path", subject=path
         )
     if path.suffix.lower() not in READERS:
         raise DataError(
-            f"{path} must be a folder of images or a file ending in {', '.join(READERS)}, "
+            f"{path} must be a folder of images or a file ending in "
+            f"{', '.join([*READERS, *TIFF_SUFFIXES])}, "
             f"got {path.suffix or 'no suffix'}"
             + (TABLE_ADVICE if path.suffix.lower() in TABLES else ""),
             subject=path,
@@ -147,7 +180,7 @@ def from_array(
     bits: int | None = None,
     non_square: NonSquare | None = None,
 ) -> Dataset:
-    """Create a data set from a NumPy array, torch tensor or torch dataset of images.
+    """Create a data set from a NumPy or Zarr array, torch tensor or torch dataset of images.
 
     Shapes are `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with any number of channels. If either
     of two axes may hold the channels, unweave takes the one of size 1 or 3, else the shorter one,
@@ -159,6 +192,9 @@ def from_array(
     tables, time series or single images. Images of 16 to 256 pixels on each side are left
     unchanged, unless `size` asks for another size; all others are resized and cropped as in
     `from_path`. Unchanged bytes share memory with `array`.
+
+    Memory-mapped and Zarr arrays that are too large for memory stay on disk, unless their images
+    are resized.
 
     A map-style torch dataset, or a `DataLoader` of one, is read once and in order. Its items
     are images or tuples `(image, label)`; integer labels become the factor `label`.
@@ -215,6 +251,76 @@ def from_array(
     )
 
 
+def reads_pictures(source: Any) -> bool:
+    """Whether the images of a source are decoded like files, not taken from an array."""
+    if is_hugging_face(source):
+        return True
+    if not isinstance(source, str | Path):
+        return False
+    with path_errors(Path(source), "read"):
+        path = Path(source).expanduser()
+        if path.is_dir():
+            return not is_zarr(path)
+        return path.suffix.lower() in TIFF_SUFFIXES and path.exists()
+
+
+def from_hugging_face(
+    dataset: Any,
+    size: int | None = None,
+    channels: int | None = None,
+    factors: Any = None,
+    name: str = "images",
+    min_images: int = 2,
+    bits: int | None = None,
+    non_square: NonSquare | None = None,
+) -> Dataset:
+    """Load the images of a Hugging Face data set.
+
+    A column of type `Image` is read like the files of a folder, one of type `Array2D` or `Array3D`
+    like an array. If there are several, the one called `image` or `img` is read.
+
+    Args:
+        dataset: A `datasets.Dataset`, or a `DatasetDict` with one split.
+        size: Side of the images, as in `from_path` and `from_array`.
+        channels: 1 converts all images to grey, 3 to RGB (default: unchanged).
+        factors: Name of a column or list of names, or a table as in `from_path`. Class labels
+            become text.
+        name: Name of the data set.
+        min_images: Minimum number of images; fewer raise an error.
+        bits: Bit depth of grey values with more than 8 bits, as in `from_path`.
+        non_square: What to do with images that are not square, as in `from_path`.
+
+    Example:
+        Load images with their labels::
+
+            table = datasets.Dataset.from_dict({"image": pictures, "label": labels})
+            data = from_hugging_face(table, factors="label")
+    """
+    _check_options(size, channels, bits, non_square)
+    options = Preprocessing(size or SIZE, channels, bits, non_square or "crop")
+    return _from_columns(one_split(dataset), options, factors, name, min_images, size)
+
+
+def _from_columns(
+    dataset: "datasets.Dataset",
+    options: Preprocessing,
+    factors: Any,
+    name: str,
+    min_images: int,
+    size: int | None,
+    saved: bool = False,
+) -> Dataset:
+    """Load the images of a Hugging Face data set; `size` is that of arrays, None to keep it."""
+    column = image_column(dataset)
+    factors = columns_as_factors(dataset, factors)
+    arrays = arrays_of(dataset, column)
+    if arrays is not None:
+        _, channels, bits, non_square = options
+        return from_array(arrays, size, channels, factors, name, min_images, bits, non_square)
+    sources = rows(dataset, column, name, saved)
+    return _from_sources(name, sources, options, factors, name, min_images, "image")
+
+
 def _scale_notes(scale: Scale | None, total: int, name: str) -> list[str]:
     """Return sentences about the scale of integers of more than 8 bits."""
     if scale is None:
@@ -233,68 +339,87 @@ def _warned(name: str, note: str) -> list[str]:
     return [note]
 
 
-class Preprocessing(NamedTuple):
-    """How image files are read; see `from_path`."""
-
-    size: int
-    channels: int | None
-    bits: int | None
-    non_square: NonSquare
-
-
 def _from_folder(
     folder: Path, options: Preprocessing, factors: Any, name: str, min_images: int
 ) -> Dataset:
     files = _image_files(folder)
+    if not any(file.lower().endswith(TIFF_SUFFIXES) for file in files):
+        sources = [file_source(folder / file, file) for file in files]
+    else:
+        parts = _parallel(partial(_sources_in, folder), files, "finding images")
+        sources = [source for part in parts for source in part]
+    return _from_sources(folder, sources, options, factors, name, min_images)
+
+
+def _sources_in(folder: Path, file: str) -> list[Source]:
+    tiff = file.lower().endswith(TIFF_SUFFIXES)
+    return tiff_sources(folder / file, file) if tiff else [file_source(folder / file, file)]
+
+
+def _from_sources(
+    place: str | Path,
+    sources: Sequence[Source],
+    options: Preprocessing,
+    factors: Any,
+    name: str,
+    min_images: int,
+    unit: str | None = None,
+) -> Dataset:
+    """Read images from files, pages or rows.
+
+    Args:
+        place: Where they are, for messages.
+        sources: Images that are read together.
+        options: How they are prepared.
+        factors: Table of factors, see `from_path`.
+        name: Name of the data set.
+        min_images: Minimum number of images.
+        unit: What a name of an image is a name of (default: a file, or an image if a file has
+            several).
+    """
+    files = [each for source in sources for each in source.names]
+    unit = unit or ("file" if len(files) == len(sources) else "image")
     images = np.empty((0, options.size, options.size, 0), dtype=np.uint8)
     kept = np.zeros(len(files), dtype=bool)
     skipped: list[str] = []
     originals: list[Original] = []
-    first = None
-    read = partial(_read_image, folder, options)
-    for index, found in enumerate(_parallel(read, files, "reading images")):
+    first = ""
+    outcomes = _each_image(sources, options, "reading images")
+    for index, (file, found) in enumerate(zip(files, outcomes, strict=True)):
         if isinstance(found, str):
-            skipped.append(printable(f"{files[index]}: {found}"))
+            skipped.append(printable(f"{file}: {found}"))
             continue
         result, original = found
-        if first is None:
-            first = files[index]
+        if not originals:
+            first = file
             images = np.empty((len(files), *result.shape), dtype=np.uint8)
         elif result.shape != images.shape[1:]:
-            grey, colour = first, files[index]
-            if result.shape[-1] == 1:
-                grey, colour = colour, grey
-            raise DataError(
-                f"{folder} mixes grey images ({grey}) and colour images ({colour}); "
-                "use channels=3 (--channels 3) to convert all to colour, or 1 for grey",
-                subject=folder,
-                value=(grey, colour),
-            )
+            raise _mixed(place, {images.shape[-1]: first, result.shape[-1]: file})
         images[index - len(skipped)] = result
         originals.append(original)
         kept[index] = True
     if skipped:
         logging.getLogger("unweave").warning(
-            "%s of %s files in %s could not be read and %s skipped: %s",
+            "%s of %s in %s could not be read and %s skipped: %s",
             f"{len(skipped):,}",
-            f"{len(files):,}",
-            printable(folder),
+            counted(len(files), unit),
+            printable(place),
             "was" if len(skipped) == 1 else "were",
             "; ".join(skipped[:3]) + ("; …" if len(skipped) > 3 else ""),
         )
-    _check_count(int(kept.sum()), min_images, folder, skipped)
+    _check_count(int(kept.sum()), min_images, place, skipped)
     images = images[: kept.sum()]
     deep = [one.largest for one in originals if one.largest is not None]
     bits = (options.bits or bit_depth(max(deep))) if deep else None
     if bits not in (None, options.bits or FULL_BITS):
-        _rescale(images, folder, options._replace(bits=bits), files, kept, originals)
+        _rescale(images, place, sources, options._replace(bits=bits), kept, originals)
     names = [printable(file) for file in files]
     used = [file for file, is_kept in zip(names, kept, strict=True) if is_kept]
-    notes = [skipped_note(skipped, len(files))] if skipped else []
+    notes = [skipped_note(skipped, len(files), unit)] if skipped else []
     clipped = [file for file, one in zip(used, originals, strict=True) if one.clipped]
     if clipped and bits:
         notes += _warned(name, clipped_note(clipped, len(used), bits))
-    notes += file_notes(used, originals, options.size, options.non_square, bits)
+    notes += file_notes(used, originals, options.size, options.non_square, bits, unit)
     return _dataset(
         name,
         images,
@@ -308,31 +433,69 @@ def _from_folder(
     )
 
 
+def _each_image(sources: Sequence[Source], options: Preprocessing, job: str) -> Iterator[Outcome]:
+    """Yield every image in order, or why it cannot be read."""
+
+    def read(source: Source) -> list[Outcome]:
+        try:
+            return source.read(options)
+        except Exception as error:  # as in `attempted`, but of a file with several images
+            return [" ".join(str(error).split()) or type(error).__name__] * len(source.names)
+
+    return chain.from_iterable(_parallel(read, sources, job))
+
+
+def _mixed(place: str | Path, example: Mapping[int, str]) -> DataError:
+    """Return the error about images with different numbers of channels."""
+    if set(example) != {1, 3}:
+        (few, one), (many, other) = sorted(example.items())
+        return DataError(
+            f"{place} mixes images with {counted(few, 'channel')} ({one}) and {many} channels "
+            f"({other}); put them into separate folders",
+            subject=place,
+            value=(one, other),
+        )
+    return DataError(
+        f"{place} mixes grey images ({example[1]}) and colour images ({example[3]}); "
+        "use channels=3 (--channels 3) to convert all to colour, or 1 for grey",
+        subject=place,
+        value=(example[1], example[3]),
+    )
+
+
 def _rescale(
     images: np.ndarray,
-    folder: Path,
+    place: str | Path,
+    sources: Sequence[Source],
     options: Preprocessing,
-    files: Sequence[str],
     kept: np.ndarray,
     originals: Sequence[Original],
 ) -> None:
-    """Read grey files with more than 8 bits again, scaled by their common bit depth.
+    """Read grey images with more than 8 bits again, scaled by their common bit depth.
 
     The depth is known only after the first time. Keeping the pixels would take too much memory.
     """
-    rows = [row for row, original in enumerate(originals) if original.largest is not None]
-    places = np.flatnonzero(kept)[rows]
-    read = partial(_read_image, folder, options)
-    again = _parallel(read, [files[place] for place in places], "scaling grey values")
-    for row, place, found in zip(rows, places, again, strict=True):
-        if isinstance(found, str) or found[1] != originals[row]:
+    rows = np.cumsum(kept) - 1
+    starts = np.cumsum([0, *(len(source.names) for source in sources)])
+    again = []
+    for source, start in zip(sources, starts[:-1], strict=True):
+        own = [index for index in range(start, start + len(source.names)) if kept[index]]
+        if any(originals[rows[index]].largest is not None for index in own):
+            again.append((source, start))
+    parts = [range(start, start + len(source.names)) for source, start in again]
+    outcomes = _each_image([source for source, _ in again], options, "scaling grey values")
+    for index, found in zip(chain.from_iterable(parts), outcomes, strict=True):
+        if not kept[index]:
+            continue
+        original = originals[rows[index]]
+        if isinstance(found, str) or found[1] != original:
+            file = [name for source in sources for name in source.names][index]
             raise DataError(
-                f"{printable(files[place])} changed while {printable(folder)} was read; load the "
-                "folder again",
-                subject=folder,
-                value=files[place],
+                f"{printable(file)} changed while {printable(place)} was read; load it again",
+                subject=place,
+                value=file,
             )
-        images[row] = found[0]
+        images[rows[index]] = found[0]
 
 
 def _image_files(folder: Path) -> list[str]:
@@ -350,32 +513,12 @@ def _image_files(folder: Path) -> list[str]:
     return visible
 
 
-def _read_image(
-    folder: Path, options: Preprocessing, file: str
-) -> tuple[np.ndarray, Original] | str:
-    """Return the image `[size, size, C]` and its description, or why it cannot be read."""
-    path = folder / file
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            return "not a regular file"
-        if not status.st_size:
-            return "the file is empty"
-        return read_picture(path, *options)
-    except UnidentifiedImageError:
-        return "not an image"
-    except Exception as error:  # Pillow raises nearly anything for broken files
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return " ".join(reason.split())
-
-
-def _changed(images: np.ndarray, shape: tuple[int, int, int], non_square: NonSquare) -> np.ndarray:
+def _changed(images: Any, shape: tuple[int, int, int], non_square: NonSquare) -> np.ndarray:
     """Convert the channels of images, then crop and resize them to `[H, W, C]`."""
     height, width, channels = shape
     same_size = images.shape[1:3] == (height, width)
 
-    def read(index: int) -> np.ndarray:
-        image = images[index]
+    def convert(image: np.ndarray) -> np.ndarray:
         if image.shape[-1] not in (1, 3):
             planes = np.moveaxis(image, -1, 0)
             return np.concatenate(
@@ -386,8 +529,13 @@ def _changed(images: np.ndarray, shape: tuple[int, int, int], non_square: NonSqu
             return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(shape)
         return square(picture, height, channels, non_square)
 
+    def read(start: int) -> list[np.ndarray]:
+        return [convert(image) for image in images[start : start + IMAGES_AT_ONCE]]
+
     out = np.empty((len(images), *shape), dtype=np.uint8)
-    for index, image in enumerate(_parallel(read, range(len(images)), "resizing images")):
+    starts = range(0, len(images), IMAGES_AT_ONCE)
+    resized = chain.from_iterable(_parallel(read, starts, "resizing images"))
+    for index, image in enumerate(resized):
         out[index] = image
     return out
 
@@ -415,7 +563,7 @@ def _each(function: Callable[[Item], Result], batch: Sequence[Item]) -> list[Res
 
 def _dataset(
     name: str,
-    images: np.ndarray,
+    images: Any,
     factors: Any,
     kept: np.ndarray,
     *,
@@ -447,7 +595,7 @@ def _dataset(
     return replace(data, store=store, grid=known, files=names)
 
 
-def _copies_notes(images: np.ndarray, files: Sequence[str], name: str) -> list[str]:
+def _copies_notes(images: Any, files: Sequence[str], name: str) -> list[str]:
     """Return a sentence about duplicates, if any; warn if there are many."""
     copies = find_copies(images)
     if copies is None:

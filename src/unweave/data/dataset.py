@@ -13,6 +13,7 @@ from unweave.data.grid import Array, Grid, Labels, as_integers
 from unweave.data.pairs import PairRule, WeakPairs
 from unweave.data.pictures import NonSquare
 from unweave.data.stores import Store
+from unweave.data.streaming import Streamed
 from unweave.data.weights import correlated_joint, cumulate
 from unweave.errors import DataError
 from unweave.io.arguments import check_seed
@@ -321,6 +322,7 @@ class Dataset:
         height, width, channels = self.shape
         each = f" × {self.variants} variants" if self.variants > 1 else ""
         place = f"on {self.device}" if self.device else "in memory"
+        place = "on disk" if isinstance(self.store, Streamed) else place
         lines = [
             f"{self.name}: {len(self):,}{each} images of {height} × {width} × {channels}, "
             f"{self.store.nbytes / 1e6:,.1f} MB {place}"

@@ -25,6 +25,7 @@ import numpy as np
 from unweave.data.catalog import DATASETS, factors_of, find_loader, is_named
 from unweave.data.dataset import Dataset
 from unweave.data.pictures import BIT_DEPTHS, FULL_BITS, NonSquare
+from unweave.data.streaming import OnDisk, parts
 from unweave.errors import DataError, UnknownNameError, UnweaveError
 from unweave.io.plain_data import is_number
 from unweave.io.schema import Schema, SchemaError, UnknownKeyError, Whole, of_kind
@@ -225,6 +226,10 @@ def digest(data: Dataset) -> str:
     for part in (data.store, data.grid, data.labels):
         for field in fields(part) if part is not None else ():  # type: ignore[arg-type] # dataclasses
             value = getattr(part, field.name)
+            if isinstance(value, OnDisk):
+                for _, images in parts(value):
+                    sha.update(np.ascontiguousarray(images).data)
+                break  # the other fields of its store are not about the pixels
             plain = isinstance(value, np.ndarray)
             sha.update(np.ascontiguousarray(value).data if plain else repr(value).encode())
     return sha.hexdigest()[:16]

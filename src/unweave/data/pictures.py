@@ -2,6 +2,7 @@
 
 import io
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -21,6 +22,8 @@ __all__ = [
     "centre",
     "open_image",
     "open_picture",
+    "read_levels",
+    "read_pages",
     "read_picture",
     "read_square",
     "scaled_bytes",
@@ -107,6 +110,8 @@ class Original(NamedTuple):
     """Whether it has grey values above the scale."""
     largest_colour: int | None = None
     """Largest value, of 255, of an image with 16 bits per colour, None for other images."""
+    other_pages: bool = False
+    """Whether its file has pages of another size or mode, which were not read."""
 
 
 def read_square(
@@ -142,40 +147,98 @@ def read_picture(
         The pixels, and a description of the file.
     """
     with open_picture(file) as image:
-        width, height = image.size
-        # Decode a JPEG at a half, quarter or eighth of its size if that is still large enough.
-        image.draft(None, (2 * size, 2 * size))
-        deep_colour = image.mode[0] not in "IF" and _has_16_bits(image)
-        with _one_at_a_time if image.width * image.height > LARGE else nullcontext():
-            image.load()
-            orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
-            ImageOps.exif_transpose(image, in_place=True)
-            if orientation in (5, 6, 7, 8):
-                width, height = height, width
-            original = Original(
-                width,
-                height,
-                rotated=orientation in range(2, 9),
-                transparent=_is_transparent(image),
-                cmyk=image.mode == "CMYK",
-                largest_colour=_largest(image) if deep_colour else None,
-            )
-            if image.mode[0] in "IF":
-                levels = np.asarray(image)
-                pixels = square(
-                    Image.fromarray(_eight_bits(levels, bits or FULL_BITS)),
-                    size,
-                    channels,
-                    non_square,
-                )
-                if levels.dtype.kind != "f":
-                    largest = int(levels.max())
-                    clipped = largest > 2 ** (bits or FULL_BITS) - 1
-                    original = original._replace(largest=largest, clipped=clipped)
-            else:
-                pixels = square(image, size, channels, non_square)
+        pixels, original = _read_open(image, size, channels, bits, non_square)
         # At the end, because it moves to the second frame.
         return pixels, original._replace(several=_has_several_frames(image))
+
+
+def read_pages(
+    file: Path,
+    pages: Sequence[int],
+    size: int,
+    channels: int | None,
+    bits: int | None = None,
+    non_square: NonSquare = "crop",
+) -> Iterator[Callable[[], tuple[np.ndarray, Original]]]:
+    """Yield a function for each of these pages of a file, which reads it as `read_picture`."""
+    with open_picture(file) as image:
+        for page in pages:
+
+            def read(page: int = page) -> tuple[np.ndarray, Original]:
+                image.seek(page)
+                return _read_open(image, size, channels, bits, non_square, alone=False)
+
+            yield read
+
+
+def read_levels(
+    levels: np.ndarray,
+    size: int,
+    channels: int | None,
+    bits: int | None = None,
+    non_square: NonSquare = "crop",
+) -> tuple[np.ndarray, Original]:
+    """Convert an image `[H, W, C]` of any numeric type, as `read_picture` does with files."""
+    height, width, depth = levels.shape
+    if channels not in (None, depth) and depth not in (1, 3):
+        raise ValueError(f"its {depth} channels cannot be converted to {channels}; omit channels")
+    original = Original(width, height)
+    if levels.dtype.kind == "b":
+        levels = levels * np.uint8(255)
+    if levels.dtype != np.uint8:
+        original = _with_levels(original, levels, bits)
+        levels = _eight_bits(levels, bits or FULL_BITS)
+    if depth == 3:
+        return square(Image.fromarray(levels), size, channels, non_square), original
+    planes = [Image.fromarray(levels[..., channel]) for channel in range(depth)]
+    only = channels or 1 if depth == 1 else 1
+    return np.concatenate([square(one, size, only, non_square) for one in planes], -1), original
+
+
+def _read_open(
+    image: Image.Image,
+    size: int,
+    channels: int | None,
+    bits: int | None,
+    non_square: NonSquare,
+    alone: bool = True,
+) -> tuple[np.ndarray, Original]:
+    """Read an open image; it may change if it is alone in its file."""
+    width, height = image.size
+    # Decode a JPEG at a half, quarter or eighth of its size if that is still large enough.
+    image.draft(None, (2 * size, 2 * size))
+    deep_colour = image.mode[0] not in "IF" and _has_16_bits(image)
+    with _one_at_a_time if image.width * image.height > LARGE else nullcontext():
+        image.load()
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+        upright: Image.Image = image
+        if not alone:
+            upright = image.copy()
+            upright.getexif()[ExifTags.Base.Orientation] = orientation
+        ImageOps.exif_transpose(upright, in_place=True)
+        if orientation in (5, 6, 7, 8):
+            width, height = height, width
+        original = Original(
+            width,
+            height,
+            rotated=orientation in range(2, 9),
+            transparent=_is_transparent(upright),
+            cmyk=upright.mode == "CMYK",
+            largest_colour=_largest(upright) if deep_colour else None,
+        )
+        if upright.mode[0] in "IF":
+            levels = np.asarray(upright)
+            small = Image.fromarray(_eight_bits(levels, bits or FULL_BITS))
+            return square(small, size, channels, non_square), _with_levels(original, levels, bits)
+        return square(upright, size, channels, non_square), original
+
+
+def _with_levels(original: Original, levels: np.ndarray, bits: int | None) -> Original:
+    """Add the largest value of an image of integers with more than 8 bits."""
+    if levels.dtype.kind == "f":
+        return original
+    largest = int(levels.max())
+    return original._replace(largest=largest, clipped=largest > 2 ** (bits or FULL_BITS) - 1)
 
 
 def square(

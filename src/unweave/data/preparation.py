@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Copies(NamedTuple):
     """Index of the image that it equals."""
 
 
-def find_copies(images: np.ndarray) -> Copies | None:
+def find_copies(images: Any) -> Copies | None:
     """Find exact duplicates among images `[N, H, W, C]`; None if there are none.
 
     Example:
@@ -65,9 +65,9 @@ def copies_note(copies: Copies, total: int, files: Sequence[str] = ()) -> str:
     )
 
 
-def skipped_note(skipped: Sequence[str], total: int) -> str:
-    """Return a sentence about files that could not be read."""
-    return f"Skipped {len(skipped):,} of {counted(total, 'file')} that could not be read" + (
+def skipped_note(skipped: Sequence[str], total: int, unit: str = "file") -> str:
+    """Return a sentence about files, or images in them, that could not be read."""
+    return f"Skipped {len(skipped):,} of {counted(total, unit)} that could not be read" + (
         _example([line.partition(": ")[0] for line in skipped])
     )
 
@@ -113,17 +113,19 @@ def file_notes(
     size: int,
     non_square: NonSquare,
     bits: int | None,
+    unit: str = "file",
 ) -> list[str]:
     """Return sentences about how files were prepared, with counts and example names.
 
     Args:
-        files: Names of the files.
-        originals: Description of each file.
+        files: Names of the files, or of the images in them.
+        originals: Description of each image.
         size: Side of the images.
         non_square: What was done to images that are not square.
         bits: Bit depth of grey values of more than 8 bits.
+        unit: What the names are names of.
     """
-    total = counted(len(files), "file")
+    total = counted(len(files), unit)
 
     def listed(text: str, chosen: Sequence[bool], after: str = "") -> list[str]:
         names = [name for name, is_chosen in zip(files, chosen, strict=True) if is_chosen]
@@ -136,7 +138,7 @@ def file_notes(
     num_deep = sum(one.largest is not None for one in originals)
     if num_deep and bits:
         where = _short(files[int(np.argmax(deep))])
-        what = f"the grey values of {counted(num_deep, 'file')}"
+        what = f"the grey values of {counted(num_deep, unit)}"
         notes.append(depth_note(what, bits, max(deep), where))
     brightest = [one.largest_colour for one in originals if one.largest_colour is not None]
     if brightest:
@@ -161,11 +163,15 @@ def file_notes(
         )
     sides = [(min if non_square == "crop" else max)(one.width, one.height) for one in originals]
     if any(side != size for side in sides):
-        notes.append(_resizing(originals, size))
+        notes.append(_resizing(originals, size, unit))
     notes += listed(
         f"Enlarged {{}} that are smaller than {size} pixels", [side < size for side in sides]
     )
     notes += listed("Read only the first frame or page of {}", [one.several for one in originals])
+    notes += listed(
+        "Left out the other pages of the file of {}, which differ in size or mode",
+        [one.other_pages for one in originals],
+    )
     notes += listed(
         "Placed {} with transparent pixels on white", [o.transparent for o in originals]
     )
@@ -174,11 +180,12 @@ def file_notes(
     return notes
 
 
-def _resizing(originals: Sequence[Original], size: int) -> str:
+def _resizing(originals: Sequence[Original], size: int, unit: str) -> str:
     sizes = sorted({(one.width, one.height) for one in originals}, key=lambda one: one[0] * one[1])
     smallest, largest = (f"{width:,} × {height:,}" for width, height in (sizes[0], sizes[-1]))
     found = smallest if len(sizes) == 1 else f"{smallest} to {largest}"
-    return f"Resized the images to {size_text((size, size))}; the files have {found} pixels"
+    before = "the files have" if unit == "file" else "they had"
+    return f"Resized the images to {size_text((size, size))}; {before} {found} pixels"
 
 
 def _cut(width: int, height: int) -> float:

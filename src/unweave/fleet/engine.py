@@ -24,7 +24,9 @@ import torch
 from torch import Tensor
 
 from unweave.data.dataset import Dataset
+from unweave.data.streaming import Streamed
 from unweave.errors import UnweaveError
+from unweave.fleet.feeding import read_ahead
 from unweave.fleet.joint import JointCalls
 from unweave.fleet.parameters import Leaves, NetworkGroup, gradients_of
 from unweave.fleet.parts import Part, parts_of, split_networks
@@ -36,7 +38,7 @@ from unweave.methods.mixins import Pairs
 from unweave.models.config import Config, group_into_fleets
 from unweave.models.networks import FIRST_PREFIX, applied, nets_of, networks_of
 from unweave.nets.adam import Moments, StackedAdam
-from unweave.nets.device import keep_memory, matmul_precision
+from unweave.nets.device import keep_memory, matmul_precision, on_device
 from unweave.nets.graphs import STEPS_PER_GRAPH, WARM_UP, GraphRunner
 from unweave.nets.likelihoods import LIKELIHOODS
 from unweave.nets.network import StackedNetwork
@@ -45,6 +47,8 @@ from unweave.random import Stream
 __all__ = ["Engine"]
 
 LIKELIHOOD = "likelihood"
+Drawn = tuple[Mapping[Part, tuple[Tensor, Tensor]], Tensor | None]
+"""Indices of a step, of pairs `[m, B]` by part and of single images `[M, B]`."""
 
 
 class Engine:
@@ -102,6 +106,8 @@ class Engine:
         with matmul_precision(self.config.precision):
             if self.device.type == "cpu":
                 self._advance_each(steps)
+            elif isinstance(self.data.store, Streamed):
+                self._advance_streamed(self.data.store, steps)
             else:
                 self._runner.run(self._step, steps)
 
@@ -152,6 +158,15 @@ class Engine:
         run_all([partial(model._runner.run, model._step, steps) for model in models])
         self.step += steps
         self.count += steps
+
+    def _advance_streamed(self, images: Streamed, steps: int) -> None:
+        """Train for some steps on images that are read from disk while the GPU works."""
+        first = int(self.step)
+        draws = (_in_order(*self._drawn(step)) for step in range(first, first + steps))
+        with on_device(self.device):
+            for batches in read_ahead(images, draws, self.device):
+                with images.fed(batches):
+                    self._runner.run(self._step, 1)
 
     def _alone(self, place: int) -> "Engine":
         """Return an engine for one model, whose state is a view of this engine's state.
@@ -290,28 +305,43 @@ class Engine:
 
     def _batches(self, joint: JointCalls | None = None) -> list[Batch]:
         """Sample a batch for every part; parts that train on single images draw together."""
-        single = [part for part in self.parts if not isinstance(part.method, Pairs)]
-        drawn: dict[Part, tuple[Tensor, Tensor, Tensor | None]] = {
-            part: self._pairs(part) for part in self.parts if part not in single
-        }
-        if single:
-            seeds, sizes = self.seeds, [len(part.configs) for part in single]
-            if drawn:
-                seeds = torch.cat([self.seeds[part.models] for part in single])
-            indices = self.data.draw_indices(self.config.batch, Stream(seeds, "draw", self.step))
-            images = self._inputs(indices, seeds)
+        pairs, indices = self._drawn(self.step)
+        batch = self.config.batch
+        drawn: dict[Part, tuple[Tensor, Tensor, Tensor | None]] = {}
+        for part, (first, second) in pairs.items():
+            seeds = self.seeds[part.models]
+            one, two = self._inputs(first, seeds), self._inputs(second, seeds, batch)
+            drawn[part] = (first, one, two)
+        if indices is not None:
+            single = [part for part in self.parts if part not in pairs]
+            sizes = [len(part.configs) for part in single]
+            images = self._inputs(indices, self._seeds_of(single))
             together = joint is not None and not drawn
             of_parts = joint.split(images, sizes) if joint and together else images.split(sizes)
             found = zip(single, indices.split(sizes), of_parts, strict=True)
             drawn |= {part: (own, pixels, None) for part, own, pixels in found}
         return [self._batch(part, *drawn[part]) for part in self.parts]
 
-    def _pairs(self, part: Part) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw pairs of images: indices of the first, the first, and the second images."""
-        assert isinstance(part.method, Pairs)
-        seeds, size = self.seeds[part.models], self.config.batch
-        first, second = self.data.draw_index_pairs(size, seeds, self.step, part.method.pair_rule())
-        return first, self._inputs(first, seeds), self._inputs(second, seeds, size)
+    def _drawn(self, step: int | Tensor) -> Drawn:
+        """Draw the indices of a step: of pairs by part, and of the images of all other parts."""
+        data, size = self.data, self.config.batch
+        pairs = {
+            part: data.draw_index_pairs(
+                size, self.seeds[part.models], step, part.method.pair_rule()
+            )
+            for part in self.parts
+            if isinstance(part.method, Pairs)
+        }
+        single = [part for part in self.parts if part not in pairs]
+        if not single:
+            return pairs, None
+        return pairs, data.draw_indices(size, Stream(self._seeds_of(single), "draw", step))
+
+    def _seeds_of(self, parts: Sequence[Part]) -> Tensor:
+        """Return the seeds of the models of some parts."""
+        if len(parts) == len(self.parts):
+            return self.seeds
+        return torch.cat([self.seeds[part.models] for part in parts])
 
     def _inputs(self, indices: Tensor, seeds: Tensor, start: int = 0) -> Tensor:
         places = torch.arange(start, start + self.config.batch, device=self.device)
@@ -393,6 +423,12 @@ class Engine:
         with torch.no_grad():
             losses = self._losses({name: group.leaves() for name, group in self.groups.items()})
         return [tuple(_reported(each)) for each in losses]
+
+
+def _in_order(pairs: Mapping[Part, tuple[Tensor, Tensor]], single: Tensor | None) -> list[Tensor]:
+    """Return the indices of a step in the order in which the engine gathers their images."""
+    of_pairs = list(itertools.chain.from_iterable(pairs.values()))
+    return of_pairs if single is None else [*of_pairs, single]
 
 
 def _check_complete(networks: Iterable[str], first: Mapping[str, Tensor]) -> None:

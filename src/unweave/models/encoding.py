@@ -4,6 +4,7 @@ Shapes: M models, n images, d latents.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,12 +16,13 @@ import torch
 
 from unweave.data import load as load_data
 from unweave.data.catalog import is_named
+from unweave.data.custom import reads_pictures
 from unweave.data.dataset import Dataset
 from unweave.data.origin import preprocessing
 from unweave.data.pictures import FULL_BITS
+from unweave.data.streaming import Streamed
 from unweave.errors import DataError, UnweaveError
 from unweave.io.arguments import check_seed
-from unweave.io.paths import path_errors
 from unweave.methods.mixins import check_representation
 from unweave.models.config import group_into_fleets
 from unweave.models.finding import one_run
@@ -41,6 +43,8 @@ Member = int | Literal["mean"]
 
 ENCODING = "encoding images"
 ROWS_PER_BATCH = 32_768
+BYTES_PER_BATCH = 2**29
+"""Largest batch of images that are read from disk."""
 COMPARED = 10_000
 """Largest number of images on which the codes of members are compared."""
 
@@ -196,8 +200,11 @@ def _parts(
         images = images.to(fleet.device)
     rows = np.arange(len(images)) if rows is None and whole else rows
     count = len(images) if rows is None else len(rows)
-    for start in range(0, count, ROWS_PER_BATCH):
-        part = slice(start, min(start + ROWS_PER_BATCH, count))
+    size = ROWS_PER_BATCH
+    if whole and isinstance(images.store, Streamed):
+        size = min(size, max(1, BYTES_PER_BATCH // math.prod(images.shape)))
+    for start in range(0, count, size):
+        part = slice(start, min(start + size, count))
         chosen = part if rows is None else rows[part]
         yield part, images.inputs(chosen, seed) if whole else images[chosen]
 
@@ -255,25 +262,26 @@ def check_member(model: Model, member: Any) -> None:
 def images_for(model: Model, source: Any, **options: Any) -> Dataset:
     """Load images from any source of `uw.data.load`; custom images are prepared for the model.
 
-    They get the size, channels, scale of grey values and framing of the training data.
+    They get the size, channels, scale of grey values and framing of the training data; other
+    numbers of channels than 1 and 3 must be those of the images.
     """
     named = isinstance(source, str) and is_named(canonical_name(source))
     if named:
         return load_data(source, **options)
     height, width, channels = model.shape
-    if height != width or not MIN_SIDE <= height <= MAX_SIDE or channels not in (1, 3):
+    if height != width or not MIN_SIDE <= height <= MAX_SIDE:
         raise DataError(
             f"image files cannot be resized to {size_text(model.shape)}, the input of this model; "
             "encode arrays with uw.load(…).encode or uw.Unweaver.load(…).transform",
             subject="shape",
         )
     as_trained = preprocessing(model.config.data)
-    if "bits" not in as_trained and isinstance(source, str | Path):
-        with path_errors(Path(source), "read"):
-            if Path(source).expanduser().is_dir():
-                as_trained["bits"] = FULL_BITS
+    if "bits" not in as_trained and reads_pictures(source):
+        as_trained["bits"] = FULL_BITS
+    if channels in (1, 3):
+        as_trained["channels"] = channels
     options = {**as_trained, **options}
-    return load_data(source, size=height, channels=channels, min_images=1, **options)
+    return load_data(source, size=height, min_images=1, **options)
 
 
 def _warn_of_scale(model: Model, data: Dataset) -> None:

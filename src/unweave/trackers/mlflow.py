@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from unweave.trackers.tracker import Tracker, import_extra
+from unweave.io.extras import import_extra
+from unweave.trackers.tracker import Tracker
 
 __all__ = ["MLflow"]
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from unweave.io.extras import import_extra
 from unweave.io.paths import path_errors
-from unweave.trackers.tracker import Tracker, import_extra
+from unweave.trackers.tracker import Tracker
 
 __all__ = ["TensorBoard"]
 

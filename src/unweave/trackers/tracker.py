@@ -2,16 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
-from unweave.errors import UnweaveError
 from unweave.fleet.callbacks import Callback
 
-__all__ = ["Tracker", "import_extra", "series_name"]
+__all__ = ["Tracker", "series_name"]
 
 
 class Tracker(Callback):
@@ -77,20 +74,3 @@ def series_name(run: str, method: str, seed: int, **strengths: float) -> str:
     """
     values = [f"{name}{value:g}" for name, value in strengths.items()]
     return "-".join([method, *values, f"seed{seed}", run[:8]])
-
-
-def import_extra(module: str, label: str, extra: str) -> ModuleType:
-    """Import a module of an optional dependency.
-
-    Args:
-        module: Name of the module.
-        label: Name of the library, for the error.
-        extra: Name of the extra that installs it.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise UnweaveError(
-            f"{label} is not installed; install it with pip install 'unweave[{extra}]'",
-            subject=extra,
-        ) from error

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from unweave.trackers.tracker import Tracker, import_extra
+from unweave.io.extras import import_extra
+from unweave.trackers.tracker import Tracker
 
 __all__ = ["WandB"]
 
