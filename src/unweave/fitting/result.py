@@ -12,7 +12,7 @@ from unweave.fitting.baselines import Baselines, baselines
 from unweave.fitting.choice import comparable, evidence, ranked
 from unweave.fitting.plan import FitError
 from unweave.fitting.verdict import Verdict, judged, measured
-from unweave.markup import block, paragraph, table
+from unweave.io.markup import block, paragraph, table
 from unweave.models.model import Fleet, Model, join
 from unweave.models.rotating import can_rotate, rotate
 from unweave.models.rotation import RotationError

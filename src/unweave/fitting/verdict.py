@@ -15,8 +15,8 @@ import pandas as pd
 from unweave.analysis.latents import MIN_CORRELATION, Latents
 from unweave.fitting.choice import Evidence
 from unweave.fitting.plan import MANIFEST
+from unweave.io.markup import badge, block, bullets, paragraph
 from unweave.io.plain_data import is_number, read_json
-from unweave.markup import badge, block, bullets, paragraph
 from unweave.models.model import Model
 from unweave.nets.likelihoods import learned_variance
 from unweave.select.agreement import correlations, match

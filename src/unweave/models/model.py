@@ -19,8 +19,8 @@ from torch import Tensor
 from unweave.data.dataset import Dataset
 from unweave.errors import UnweaveError
 from unweave.io.arrays import writable
+from unweave.io.markup import block, paragraph, table
 from unweave.kernels.threads import single_threaded
-from unweave.markup import block, paragraph, table
 from unweave.methods import Method
 from unweave.methods.base import FIRST, Nets
 from unweave.methods.batch import member_seeds

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.pages import Page
-from unweave.markup import badge, block, bullets, paragraph, table
+from unweave.io.markup import badge, block, bullets, paragraph, table
 
 ODD = [
     "<script>alert(1)</script>",

@@ -85,7 +85,7 @@ def bars(*columns: "ProgressColumn", shown: bool = True) -> "Progress":
 
     console = Console(stderr=True)
     if shown and console.is_jupyter:
-        from unweave.notebook import NotebookProgress
+        from unweave.progress.notebook import NotebookProgress
 
         return NotebookProgress(*columns)
     return Progress(*columns, console=console, disable=not (shown and console.is_terminal))
@@ -98,7 +98,7 @@ def live_display() -> "Live | None":
 
     console = Console(stderr=True)
     if console.is_jupyter:
-        from unweave.notebook import NotebookLive
+        from unweave.progress.notebook import NotebookLive
 
         return NotebookLive(auto_refresh=False)
     return Live(console=console, auto_refresh=False) if console.is_terminal else None
