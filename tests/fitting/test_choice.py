@@ -66,6 +66,13 @@ def test_a_model_needs_only_some_similar_models(data):
     assert udr(codes)["score"][0] < 0.4
 
 
+def test_few_models_are_compared_by_the_median(found):
+    ranking = ranked(found)
+    scores = udr(found.latents.means[1:4]).set_index("model")["score"]
+    expected = scores[ranking["model"][:3] - 1]
+    np.testing.assert_allclose(ranking["agreement"][:3], expected)
+
+
 def test_among_models_that_agree_the_more_accurate_and_the_more_compact_come_first(data):
     """Models 0 and 1 have a hue in one latent; in 2 and 3 its sine and cosine take two."""
     rng = np.random.default_rng(0)

@@ -30,6 +30,8 @@ MIN_TRAINED = 1 / 3
 ALIKE = 0.75
 """Quantile of the agreement with other models that counts for a model. A portfolio includes
 networks and strengths that do not suit the images; these agree with no other model."""
+MANY = 8
+"""Number of other models from which on the quantile counts; of fewer, the median does."""
 AS_ACCURATE = 2.0
 """Models that leave at most this times the unexplained variance of the best one count as equally
 accurate; the most accurate are those with the weakest regularisation."""
@@ -116,8 +118,9 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
 
         score_j = Q_i UDR_ij / (max(2, r_j) · √clear_j),    r_j = (1 - explained_j) / min_k (…)_k
 
-    with Q the upper quartile over the other models i, r the unexplained pixel variance relative
-    to that of the best model, and `clear` the number of clear latents. A model is good if others
+    with Q the upper quartile over the other models i (of fewer than 8, the median), r the
+    unexplained pixel variance relative to that of the best model, and `clear` the number of clear
+    latents. A model is good if others
     agree with it, if it reconstructs the images about as well as any, and if it needs few latents
     for that: models that encode a hue or an angle in two latents often agree, too. Finalists,
     which were trained to the end, come before models that stopped earlier, and models that have
@@ -137,7 +140,9 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
         collapsed = ~found.latents.usable
     latents = replace(found.latents, means=_only(found.latents.means, ~collapsed))
     scores = udr_scores(latents)
-    agreement = quantile_over_compared(scores.pairs, scores.compared, ALIKE)
+    others = scores.compared.sum(0).max()
+    share = ALIKE if others >= MANY else 0.5
+    agreement = quantile_over_compared(scores.pairs, scores.compared, share)
     explained = found.explained
     clear = np.array([activity.clear.sum() for activity in found.activities])
     left = np.maximum(1 - explained, SMALLEST)
