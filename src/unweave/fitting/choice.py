@@ -120,11 +120,10 @@ def ranked(found: Evidence, finalists: Any = None) -> pd.DataFrame:
 
     with Q the upper quartile over the other models i (of fewer than 8, the median), r the
     unexplained pixel variance relative to that of the best model, and `clear` the number of clear
-    latents. A model is good if others
-    agree with it, if it reconstructs the images about as well as any, and if it needs few latents
-    for that: models that encode a hue or an angle in two latents often agree, too. Finalists,
-    which were trained to the end, come before models that stopped earlier, and models that have
-    collapsed come last.
+    latents. A model is good if others agree with it, if it reconstructs the images about as well
+    as any, and if it needs few latents for that: models that encode a hue or an angle in two
+    latents often agree, too. Finalists, which were trained to the end, come before models that
+    stopped earlier, and models that have collapsed come last.
 
     Args:
         found: What is known about the models.
