@@ -107,6 +107,19 @@ def test_a_factor_that_others_encode_in_two_latents_is_not_missing():
     assert (without_size < LACKS).sum() == 1
 
 
+def test_a_factor_that_the_chosen_model_does_not_encode_is_missing():
+    """Three models share three factors; the first one has noise instead of the third."""
+    data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(0, 32, 4))
+    tiny = {"latents": 3, "architecture": "small_mlp", "batch": 8, "progress": False}
+    (model,) = uw.train("vae", data, steps=2, **tiny)
+    shared, noise = np.random.default_rng(0).normal(size=(2, 900, 3))
+    lacking = np.column_stack([shared[:, :2], noise[:, 2]])
+    latents = Latents(np.stack([lacking, shared, -shared]), np.full((3, 900, 3), -4.0))
+    found, agreed = evidence_of(latents, data), consensus(latents)
+    assert measured(found, latents, agreed, model, 0).missing_factors == 1
+    assert measured(found, latents, agreed, model, 1).missing_factors == 0
+
+
 def test_agreement_is_weighted_by_information():
     """Two models share a latent of about 5 nats; the other latents have 0.5 nats each."""
     data = uw.data.load("dsprites").slice(shape=0, scale=5, orientation=0, posX=range(0, 32, 4))

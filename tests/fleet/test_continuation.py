@@ -11,6 +11,7 @@ import torch
 
 import unweave as uw
 from tests.raising import about
+from unweave.data.origin import origin_of
 from unweave.errors import InterruptedTrainingError, UnweaveError
 from unweave.fleet import checkpoint, loop
 from unweave.fleet.engine import Engine
@@ -18,6 +19,7 @@ from unweave.fleet.train import train_runs
 from unweave.io.checksums import SUMS, write_sums
 from unweave.io.tensors import open_tensors, write_tensors
 from unweave.methods import MSVAE, VAE, BetaTCVAE, BetaVAE, FactorVAE, VAEEnsemble
+from unweave.models.config import Config
 from unweave.models.files import FILES, OPTIMISER
 from unweave.models.lineage import lineage, saved_runs
 from unweave.models.networks import disk_bytes
@@ -319,6 +321,18 @@ def test_fleets_share_the_time(sprites):
     steps = [config.steps for config in fleet.configs]
     assert min(steps) > 1
     assert max(steps) <= 4 * min(steps)
+
+
+def test_a_small_fleet_does_not_get_more_steps_than_a_large_one(sprites):
+    """With equal times, the single model would get about four times as many steps."""
+    data = tuple(origin_of(sprites))
+    small = {key: value for key, value in SMALL.items() if key not in ("progress", "batch")}
+    many = [Config(method=Slow(), data=data, seed=seed, batch=8, **small) for seed in range(4)]
+    alone = Config(method=Slow(), data=data, batch=9, **small)
+    fleet = train_runs([*many, alone], sprites, minutes=3 / 60, progress=False)
+    *of_many, of_one = [config.steps for config in fleet.configs]
+    assert len(set(of_many)) == 1
+    assert 1 < of_one <= 1.3 * of_many[0]
 
 
 def test_a_deadline_beyond_the_last_step_changes_nothing(sprites):
