@@ -1,7 +1,7 @@
 """Progress bars in notebooks: one output per bar, which is updated in place.
 
 Standard error of a notebook is not a terminal, and rich needs ipywidgets there. Outputs that are
-displayed with an identifier and updated work everywhere, also in Colab and Visual Studio Code.
+displayed with an identifier and updated need only IPython.
 """
 
 import io
