@@ -244,3 +244,13 @@ def test_zarr_folders_that_run_code_or_claim_too_much_are_rejected(tmp_path, cha
     rewritten(path, change)
     with pytest.raises(DataError):
         uw.data.load(path)
+
+
+@pytest.mark.parametrize("linked", ["c", "zarr.json"])
+def test_zarr_folders_with_links_to_other_files_are_rejected(linked, tmp_path):
+    path = zarr_path(tmp_path, np.ones((12, 16, 16, 1), np.uint8))
+    elsewhere = tmp_path / "elsewhere"
+    (path / linked).rename(elsewhere)
+    (path / linked).symlink_to(elsewhere)
+    with pytest.raises(DataError, match="link"):
+        uw.data.load(path)

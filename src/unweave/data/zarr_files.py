@@ -1,5 +1,6 @@
-"""Zarr arrays and folders. Codecs are checked, because one of them would load pickles."""
+"""Zarr arrays and folders, which are untrusted: one of the codecs would load pickles."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ def open_zarr(folder: Path) -> "zarr.Array":
     """Open the array of images in a folder, without reading it."""
     library = import_extra("zarr", "zarr", "zarr", f"reads {folder.name}")
     with reading(folder, ADVICE):
+        _refuse_links(folder)
         try:
             found = library.open(str(folder), mode="r")
         except (AttributeError, IndexError) as error:  # of broken metadata
@@ -56,6 +58,14 @@ def open_zarr(folder: Path) -> "zarr.Array":
             found = names[array_name(folder, sorted(names), images)]
         _check(folder, found)
     return found
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise an error if a folder contains a link, through which other files could be read."""
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if (Path(place) / name).is_symlink():
+                raise ValueError(f"{shown(name)} is a link; replace it with its target")
 
 
 def _check(folder: Path, array: "zarr.Array") -> None:
